@@ -1,0 +1,103 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Acknowledge hands in one task's word. A repeat of an accepted one is AckDuplicate;
+// every other refusal is the error.
+func (c *Coordinator) Acknowledge(ctx context.Context, job string, id int64, item AckItem) (AckOutcome, error) {
+	var f faults
+	f.ref(job, id)
+	f.ack("", item)
+	if err := f.err(); err != nil {
+		return AckOutcome{}, err
+	}
+	result, err := c.acknowledge(ctx, job, id, []AckItem{item})
+	if err != nil {
+		return AckOutcome{}, err
+	}
+	outcome := result.Outcomes[0]
+	if outcome.Refusal != nil {
+		return outcome, outcome.Refusal
+	}
+	return outcome, nil
+}
+
+// AcknowledgeAll hands in the words of several tasks as one step, in order. Single
+// refusals are in the outcomes. A checkpoint that expired or was aborted cannot be
+// acknowledged at all, so that is the error.
+func (c *Coordinator) AcknowledgeAll(ctx context.Context, job string, id int64, items []AckItem) (AckResult, error) {
+	var f faults
+	f.ref(job, id)
+	if len(items) == 0 {
+		f.body("/acks", Violation("The list must have at least one acknowledgement."))
+	}
+	for i, item := range items {
+		f.ack(fmt.Sprintf("/acks/%d", i), item)
+		if len(f.fields) >= maxFaults {
+			break
+		}
+	}
+	if err := f.err(); err != nil {
+		return AckResult{}, err
+	}
+	if len(items) > MaxBulkAcks {
+		return AckResult{}, ErrLimitExceeded("bulkAcks", MaxBulkAcks, fmt.Sprintf("The call has %d acknowledgements", len(items)))
+	}
+	result, err := c.acknowledge(ctx, job, id, items)
+	if err != nil {
+		return AckResult{}, err
+	}
+	if result.Status == StatusExpired || result.Status == StatusAborted {
+		refusal := ErrEnded(id, result.Status)
+		for _, outcome := range result.Outcomes {
+			if outcome.Refusal != nil && outcome.Refusal.Code == refusal.Code {
+				refusal = outcome.Refusal // this one carries the next steps
+				break
+			}
+		}
+		return AckResult{}, refusal
+	}
+	return result, nil
+}
+
+func (c *Coordinator) acknowledge(ctx context.Context, job string, id int64, items []AckItem) (AckResult, error) {
+	result, err := call(c, "acknowledge", func() (AckResult, error) {
+		return c.store.Acknowledge(ctx, AckCall{Job: job, ID: id, Items: items, Keep: c.settings.CheckpointsToKeep, Token: newToken()})
+	})
+	if err != nil {
+		return result, err
+	}
+	if len(result.Outcomes) != len(items) {
+		return result, ErrInternal(fmt.Errorf("the store answered %d outcomes for %d acknowledgements", len(result.Outcomes), len(items)))
+	}
+	for _, outcome := range result.Outcomes {
+		c.observer.Acknowledged(job, id, outcome)
+	}
+	return result, nil
+}
+
+// ack adds the faults of one acknowledgement below pointer.
+func (f *faults) ack(pointer string, item AckItem) {
+	f.body(pointer+"/taskId", CheckTaskID(item.TaskID))
+	f.body(pointer+"/attempt", CheckCounter(item.Attempt))
+	if item.Epoch != nil {
+		f.body(pointer+"/epoch", CheckCounter(*item.Epoch))
+	}
+	if item.Digest != "" {
+		f.body(pointer+"/digest", CheckDigest(item.Digest))
+	}
+}
+
+// CheckDigest tells whether digest is "sha256:" and 64 lower-case hexadecimal digits,
+// as an upload answers it; its error is a [Violation].
+func CheckDigest(digest string) error {
+	hexDigits, found := strings.CutPrefix(digest, "sha256:")
+	if !found || len(hexDigits) != 64 || strings.Trim(hexDigits, "0123456789abcdef") != "" {
+		return Violation(`A digest is "sha256:" and 64 lower-case hexadecimal digits, as the upload answers it.`)
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package coordinator
+
+import (
+	"fmt"
+	"time"
+)
+
+// The refusals that stores give, one constructor each, so that every store says the
+// same and every detail ends with the next step.
+
+// ErrJobNotFound is for reading or acknowledging in a job that nothing was triggered in.
+func ErrJobNotFound(job string) *Error {
+	return &Error{Code: CodeJobNotFound, Detail: fmt.Sprintf("There is no job %q. Check the spelling of ?job=; a job exists from its first trigger or recover.", job)}
+}
+
+// ErrCheckpointNotFound is for an id that was never given.
+func ErrCheckpointNotFound(job string, id int64) *Error {
+	return &Error{Code: CodeCheckpointNotFound, Detail: fmt.Sprintf("Job %q has no checkpoint %d: no such id was given yet. List the job's checkpoints with GET /checkpoints.", job, id)}
+}
+
+// ErrCheckpointDeleted is for an id that was given and is gone: deleted, evicted by
+// retention or cleanup, or skipped.
+func ErrCheckpointDeleted(job string, id int64) *Error {
+	return &Error{Code: CodeCheckpointDeleted, Detail: fmt.Sprintf("Checkpoint %d of job %q is gone: it was deleted, or evicted by retention or cleanup. Go on with a newer one; GET /checkpoints/latest names the latest completed.", id, job)}
+}
+
+// ErrNoCompletedCheckpoint is the true "none yet" of a job.
+func ErrNoCompletedCheckpoint(job string) *Error {
+	return &Error{Code: CodeNoCompletedCheckpoint, Detail: fmt.Sprintf("Job %q has no completed checkpoint yet. Start fresh, or look for pending ones with GET /checkpoints?status=pending.", job)}
+}
+
+// ErrTaskNotExpected is for a task that the trigger did not name.
+func ErrTaskNotExpected(id int64, taskID string) *Error {
+	return &Error{Code: CodeTaskNotExpected, Detail: fmt.Sprintf("Checkpoint %d was triggered for named tasks, and %q is not one of them. GET /checkpoints/%d/tasks lists them.", id, taskID, id)}
+}
+
+// ErrStaleEpoch is for a message from before a recovery, or from a future that this job
+// has not seen.
+func ErrStaleEpoch(given, current int64) *Error {
+	return &Error{Code: CodeStaleEpoch, Detail: fmt.Sprintf("The message names epoch %d, the job is in epoch %d: the fleet has recovered since. Stop this run and start from the checkpoint that POST /checkpoints/recover names.", given, current)}
+}
+
+// ErrStaleAttempt is for a message of an attempt that a newer one of the same task replaced.
+func ErrStaleAttempt(taskID string, given, highest int64) *Error {
+	return &Error{Code: CodeStaleAttempt, Detail: fmt.Sprintf("Task %q sent attempt %d, but attempt %d was heard from already. Stop this instance: a newer one has taken over.", taskID, given, highest)}
+}
+
+// ErrEnded is for changing a checkpoint that reached the terminal status.
+func ErrEnded(id int64, status Status) *Error {
+	switch status {
+	case StatusCompleted:
+		return &Error{Code: CodeCheckpointCompleted, Detail: fmt.Sprintf("Checkpoint %d is completed and cannot be changed any more. Go on with the next one.", id)}
+	case StatusExpired:
+		return &Error{Code: CodeCheckpointExpired, Detail: fmt.Sprintf("Checkpoint %d expired: its deadline passed before all acknowledgements were in. Go on and take part in the next one.", id)}
+	case StatusAborted:
+		return &Error{Code: CodeCheckpointAborted, Detail: fmt.Sprintf("Checkpoint %d was aborted; GET /checkpoints/%d says why. Go on and take part in the next one.", id, id)}
+	case StatusPending:
+	}
+	return &Error{Code: CodeInternal, Detail: "The server took a pending checkpoint for an ended one."}
+}
+
+// ErrAckConflict is for a second acknowledgement, or an upload, with another part.
+func ErrAckConflict(id int64, taskID string) *Error {
+	return &Error{Code: CodeAckConflict, Detail: fmt.Sprintf("Task %q acknowledged checkpoint %d with another part before. The earlier acknowledgement stands; go on.", taskID, id)}
+}
+
+// ErrPartChanged is for an acknowledgement whose digest is not that of the stored part.
+func ErrPartChanged(id int64, taskID, have string) *Error {
+	stored := "no part is stored"
+	if have != "" {
+		stored = "the stored part has digest " + have
+	}
+	return &Error{Code: CodePartChanged, Detail: fmt.Sprintf("The acknowledgement of task %q for checkpoint %d names a digest, but %s. Upload the part again, then acknowledge with the digest that the upload answers.", taskID, id, stored)}
+}
+
+// ErrAcksMissing is for completing by hand too early.
+func ErrAcksMissing(id int64, missing int, names []string) *Error {
+	return &Error{
+		Code:    CodeAcksMissing,
+		Detail:  fmt.Sprintf("Checkpoint %d still misses %d acknowledgements. Wait for them, or complete it as it is with ?force=true: its snapshot will lack those tasks.", id, missing),
+		Missing: missing, MissingTasks: names,
+	}
+}
+
+// ErrTooManyPending is for the cap; retryAfter is until the first deadline, 0 if none.
+func ErrTooManyPending(job string, pending, limit int, retryAfter time.Duration) *Error {
+	return &Error{
+		Code:       CodeTooManyPending,
+		Detail:     fmt.Sprintf("Job %q has %d pending checkpoints, the limit is %d. Wait for one to end, or abort one.", job, pending, limit),
+		RetryAfter: max(time.Second, retryAfter), Limit: "maxConcurrentCheckpoints",
+	}
+}
+
+// ErrIdempotencyKeyReused is for one key with two bodies.
+func ErrIdempotencyKeyReused() *Error {
+	return &Error{
+		Code:   CodeIdempotencyKeyReused,
+		Detail: "This Idempotency-Key was used with another body or query. Use a new key for a new request, or repeat the first request unchanged.",
+		Fields: []FieldError{{Parameter: "Idempotency-Key", Detail: "It belongs to another request."}},
+	}
+}
+
+// ErrIdempotencyTargetDeleted is for a key whose checkpoint is gone.
+func ErrIdempotencyTargetDeleted(id int64) *Error {
+	return &Error{Code: CodeIdempotencyTargetDeleted, Detail: fmt.Sprintf("This Idempotency-Key belongs to checkpoint %d, which was deleted since. Use a new key.", id), CheckpointID: &id}
+}
+
+// ErrPreconditionFailed is for If-Match and If-None-Match.
+func ErrPreconditionFailed() *Error {
+	return &Error{Code: CodePreconditionFailed, Detail: "The resource is not in the state that If-Match or If-None-Match asks for. Read it again and decide anew."}
+}
+
+// ErrPinned is for deleting a pinned checkpoint.
+func ErrPinned(id int64) *Error {
+	return &Error{Code: CodePinned, Detail: fmt.Sprintf("Checkpoint %d is pinned. Unpin it with PATCH /checkpoints/%d, or delete it with ?force=true.", id, id)}
+}
+
+// ErrKeyNotFound is for an absent key of shared state.
+func ErrKeyNotFound(id int64, key string) *Error {
+	return &Error{Code: CodeKeyNotFound, Detail: fmt.Sprintf("The shared state of checkpoint %d has no key %q. GET /checkpoints/%d/state lists what is there.", id, key, id)}
+}
+
+// ErrTaskNotInCheckpoint is for a task that neither acknowledged nor was named.
+func ErrTaskNotInCheckpoint(id int64, taskID string) *Error {
+	return &Error{Code: CodeTaskNotInCheckpoint, Detail: fmt.Sprintf("Task %q has not acknowledged checkpoint %d and is not among its named tasks. GET /checkpoints/%d/tasks lists its tasks.", taskID, id, id)}
+}
+
+// ErrNotCompleted is for reading the snapshot of a checkpoint that is not completed.
+func ErrNotCompleted(id int64, status Status) *Error {
+	return &Error{Code: CodeCheckpointNotCompleted, Detail: fmt.Sprintf("Checkpoint %d is %s; only completed checkpoints can be restored. GET /checkpoints/latest names the latest completed.", id, status)}
+}
+
+// ErrUnsupportedVersion is for a snapshot of a newer server.
+func ErrUnsupportedVersion(id int64, version int) *Error {
+	return &Error{Code: CodeUnsupportedVersion, Detail: fmt.Sprintf("Checkpoint %d has snapshot version %d; this server reads up to version %d. Restore it with a newer server.", id, version, SnapshotVersion)}
+}
+
+// ErrSnapshotDamaged is for a part that is not there as it was recorded. The cause is logged.
+func ErrSnapshotDamaged(id int64, what string, cause error) *Error {
+	return &Error{Code: CodeSnapshotDamaged, Detail: fmt.Sprintf("Checkpoint %d cannot be restored: %s is missing or not as recorded. Restore an older completed checkpoint (GET /checkpoints?status=completed) and look at the store.", id, what), Err: cause}
+}
+
+// ErrLimitExceeded is for a count; limit is its name in GET /limits.
+func ErrLimitExceeded(limit string, most int64, what string) *Error {
+	return &Error{Code: CodeLimitExceeded, Detail: fmt.Sprintf("%s: the limit is %d (%s in GET /limits).", what, most, limit), Limit: limit}
+}
+
+// ErrTooLarge is for a size; limit is its name in GET /limits.
+func ErrTooLarge(limit string, most int64, what string) *Error {
+	return &Error{Code: CodeTooLarge, Detail: fmt.Sprintf("%s: the limit is %d bytes (%s in GET /limits).", what, most, limit), Limit: limit}
+}
+
+// ErrStoreUnavailable says that nothing was changed and the call may be repeated.
+func ErrStoreUnavailable(cause error) *Error {
+	return &Error{Code: CodeStoreUnavailable, Detail: "The storage does not answer; nothing was changed. Repeat the request; GET /readyz tells when the storage is back.", RetryAfter: time.Second, Err: cause}
+}
+
+// ErrOutcomeUnknown says that a change may or may not have happened.
+func ErrOutcomeUnknown(cause error) *Error {
+	return &Error{Code: CodeOutcomeUnknown, Detail: "The storage took the request but its answer was lost, so the change may or may not have happened. Read the resource, then repeat the request if needed.", RetryAfter: time.Second, Err: cause}
+}
+
+// ErrStoreFull is for a store without room. Deleting, aborting and cleaning up still work.
+func ErrStoreFull(cause error) *Error {
+	return &Error{Code: CodeStoreFull, Detail: "The storage is full; nothing was changed. Free room with POST /checkpoints/cleanup or DELETE /checkpoints/{id}, or give the storage more.", RetryAfter: 5 * time.Second, Err: cause}
+}
+
+// ErrInternal hides a cause that is our own fault; it is logged.
+func ErrInternal(cause error) *Error {
+	return &Error{Code: CodeInternal, Detail: "The server failed. The log has the cause under this request's id.", Err: cause}
+}
+
+// WithNextSteps adds the ids that tell a late sender where to go on.
+func (e *Error) WithNextSteps(current, latest *int64) *Error {
+	e.Current, e.Latest = current, latest
+	return e
+}

@@ -1,0 +1,251 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"sync"
+	"time"
+)
+
+// RestoreRequest names what to read back.
+type RestoreRequest struct {
+	Ref
+	// Tasks selects parts; nil selects everything.
+	Tasks []string
+	// Shared adds the shared state to selected Tasks.
+	Shared bool
+}
+
+// Restore is an open restore of a completed checkpoint: a fixed sequence of bytes of
+// known length. The caller must end it with Close.
+type Restore struct {
+	coordinator *Coordinator
+	source      RestoreSource
+	checkpoint  Checkpoint
+	parts       []ManifestPart
+	size        int64
+	entries     int64
+	digest      string
+	leased      bool
+	released    bool
+	cancel      context.CancelCauseFunc
+	ctx         context.Context //nolint:containedctx // It is the lease's own life; see renew.
+	renewing    sync.WaitGroup
+}
+
+// OpenRestore opens a completed checkpoint and leases it, so that no retention or
+// cleanup takes it away under the reader.
+func (c *Coordinator) OpenRestore(ctx context.Context, request RestoreRequest) (*Restore, error) {
+	return c.openRestore(ctx, request, c.pace.RestoreLease)
+}
+
+// OpenManifest opens a completed checkpoint for a look at its manifest and takes no lease.
+func (c *Coordinator) OpenManifest(ctx context.Context, request RestoreRequest) (*Restore, error) {
+	return c.openRestore(ctx, request, 0)
+}
+
+func (c *Coordinator) openRestore(ctx context.Context, request RestoreRequest, lease time.Duration) (*Restore, error) {
+	var f faults
+	f.ref(request.Job, request.ID)
+	for _, task := range request.Tasks {
+		f.param("taskId", CheckTaskID(task))
+	}
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	source, err := call(c, "open_restore", func() (RestoreSource, error) {
+		return c.store.OpenRestore(ctx, RestoreCall{Ref: request.Ref, Tasks: request.Tasks, Shared: request.Shared, LeaseMs: lease.Milliseconds(), Token: newToken()})
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &Restore{coordinator: c, source: source, checkpoint: source.Checkpoint(), parts: source.Parts(), leased: lease > 0}
+	for _, part := range r.parts {
+		r.size += part.Bytes
+		r.entries += part.Entries
+	}
+	r.digest = ManifestDigest(r.parts)
+	if request.Tasks == nil && r.checkpoint.Digest == "" {
+		c.saveDigest(ctx, &r.checkpoint, r.digest)
+	}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	if r.leased {
+		r.renewing.Go(func() { r.renew(lease / 3) })
+	}
+	return r, nil
+}
+
+// saveDigest keeps a digest that was computed. Failing to is no failure of the request:
+// any server can compute it again.
+func (c *Coordinator) saveDigest(ctx context.Context, checkpoint *Checkpoint, digest string) {
+	checkpoint.Digest = digest
+	_, err := call(c, "save_digest", func() (struct{}, error) {
+		return struct{}{}, c.store.SaveDigest(ctx, Ref{Job: checkpoint.Job, ID: checkpoint.ID}, digest)
+	})
+	if err != nil {
+		c.observer.BackgroundFailed("save_digest", err)
+	}
+}
+
+// fillDigest computes the snapshot digest of a completed checkpoint on first need. A
+// damaged snapshot has none; restoring it says so.
+func (c *Coordinator) fillDigest(ctx context.Context, checkpoint *Checkpoint) {
+	if !checkpoint.Completed() || checkpoint.Digest != "" || checkpoint.SnapshotVersion > SnapshotVersion {
+		return
+	}
+	r, err := c.OpenManifest(ctx, RestoreRequest{Ref: Ref{Job: checkpoint.Job, ID: checkpoint.ID}})
+	if err != nil {
+		return
+	}
+	checkpoint.Digest = r.digest
+	r.Close()
+}
+
+// Checkpoint is the checkpoint that is restored.
+func (r *Restore) Checkpoint() Checkpoint { return r.checkpoint }
+
+// Size is the number of bytes.
+func (r *Restore) Size() int64 { return r.size }
+
+// Entries is the number of lines.
+func (r *Restore) Entries() int64 { return r.entries }
+
+// Digest is the digest of the selected parts' manifest: the snapshot's when all are.
+func (r *Restore) Digest() string { return r.digest }
+
+// Manifest is the manifest's text.
+func (r *Restore) Manifest() []byte { return AppendManifest(nil, r.parts) }
+
+// Parts are the selected parts in restore order.
+func (r *Restore) Parts() []ManifestPart { return r.parts }
+
+// renew keeps the lease alive however slowly the reader reads.
+func (r *Restore) renew(every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := r.source.Renew(r.ctx)
+		switch CodeOf(err) {
+		case "", CodeStoreUnavailable, CodeOutcomeUnknown, CodeStoreFull, CodeInternal:
+		default:
+			r.cancel(err) // the checkpoint is gone: the transfer must break off
+			return
+		}
+	}
+}
+
+// WriteRange writes length bytes from offset to w. It gives the lease back before the
+// last byte, so that whoever has read it all finds the checkpoint free. An error means
+// that not all bytes were written and the transfer must be broken off.
+func (r *Restore) WriteRange(w io.Writer, offset, length int64) error {
+	err := r.writeRange(w, offset, length)
+	r.coordinator.observer.Restored(r.checkpoint.Job, r.checkpoint.ID, length, err)
+	return err
+}
+
+func (r *Restore) writeRange(w io.Writer, offset, length int64) error {
+	buffer := buffers.Get().(*[ChunkBytes]byte) //nolint:forcetypeassert // The pool holds nothing else.
+	defer buffers.Put(buffer)
+	left := length
+	for i, part := range r.parts {
+		if offset >= part.Bytes {
+			offset -= part.Bytes
+			continue
+		}
+		if left == 0 {
+			break
+		}
+		n := min(left, part.Bytes-offset)
+		left -= n
+		if err := r.writePart(w, buffer[:], i, offset, n, left == 0); err != nil {
+			return err
+		}
+		offset = 0
+	}
+	if length == 0 {
+		r.release()
+	}
+	return nil
+}
+
+var buffers = sync.Pool{New: func() any { return new([ChunkBytes]byte) }}
+
+// writePart writes length bytes of part number i. When it writes the whole part it
+// holds the last piece back until the digest of all is as recorded: a reader never gets
+// a complete part with wrong bytes in it.
+func (r *Restore) writePart(w io.Writer, buffer []byte, i int, offset, length int64, last bool) error {
+	part := r.parts[i]
+	var sum hash.Hash
+	if offset == 0 && length == part.Bytes {
+		sum = sha256.New()
+	}
+	for length > 0 {
+		// Reads end at chunk borders, so that each touches one chunk of the store.
+		n := min(length, ChunkBytes-offset%ChunkBytes)
+		got, err := r.source.ReadAt(r.ctx, i, buffer[:n], offset)
+		if cause := context.Cause(r.ctx); cause != nil {
+			return asError(cause)
+		}
+		if err != nil {
+			return asError(err)
+		}
+		if got == 0 {
+			return ErrSnapshotDamaged(r.checkpoint.ID, partName(part), io.ErrUnexpectedEOF)
+		}
+		piece := buffer[:got]
+		offset, length = offset+int64(got), length-int64(got)
+		if sum != nil {
+			sum.Write(piece)
+			if length == 0 && "sha256:"+hex.EncodeToString(sum.Sum(nil)) != part.Digest {
+				return ErrSnapshotDamaged(r.checkpoint.ID, partName(part), errors.New("its bytes do not have the recorded digest"))
+			}
+		}
+		if last && length == 0 {
+			r.release()
+		}
+		if _, err := w.Write(piece); err != nil {
+			return fmt.Errorf("writing to the reader: %w", err)
+		}
+	}
+	return nil
+}
+
+func partName(part ManifestPart) string {
+	if part.Shared {
+		return "the shared state"
+	}
+	return fmt.Sprintf("the part of task %q", part.TaskID)
+}
+
+// release gives the lease back. Failing to leaves it to its time.
+func (r *Restore) release() {
+	if !r.leased || r.released {
+		return
+	}
+	r.released = true
+	r.cancel(nil)
+	r.renewing.Wait()
+	if err := r.source.Release(context.WithoutCancel(r.ctx)); err != nil {
+		r.coordinator.observer.BackgroundFailed("release_lease", err)
+	}
+}
+
+// Close ends the restore. A lease that was not given back lives on for its time, so
+// that a broken transfer can be resumed.
+func (r *Restore) Close() {
+	r.cancel(nil)
+	r.renewing.Wait()
+	if err := r.source.Close(); err != nil {
+		r.coordinator.observer.BackgroundFailed("close_restore", err)
+	}
+}
