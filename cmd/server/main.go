@@ -1,0 +1,58 @@
+// Command server runs checkpointd: HTTP in front of the embedded store or of Redis.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/checkpointd/checkpointd/internal/server"
+)
+
+// commandLine is the configuration and what is asked instead of running.
+type commandLine struct {
+	server.Config
+
+	Healthcheck bool             `env:"-" help:"Ask the server at --listen whether it is alive, and exit 0 or 1."`
+	Version     kong.VersionFlag `env:"-" help:"Print the version and exit."`
+}
+
+func main() {
+	var cli commandLine
+	kong.Parse(&cli,
+		kong.Name("checkpointd"),
+		kong.Description("Coordinates checkpoints of stream workers over HTTP."),
+		kong.DefaultEnvars("CHECKPOINTD"),
+		kong.Vars{"version": server.Version()},
+	)
+	// A second signal during the drain kills at once: NotifyContext is stopped by then.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, stop, &cli); err != nil {
+		fmt.Fprintln(os.Stderr, "checkpointd:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, stop context.CancelFunc, cli *commandLine) error {
+	if cli.Healthcheck {
+		return server.CheckHealth(ctx, cli.Listen)
+	}
+	s, err := server.New(cli.Config, os.Stderr)
+	if err != nil {
+		return err
+	}
+	if err := s.Start(); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-s.Failed():
+	}
+	stop()
+	return s.Stop(context.Background())
+}

@@ -1,0 +1,164 @@
+package coordinator_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+func open(t *testing.T, store *scriptedStore, source *memorySource) *coordinator.Restore {
+	t.Helper()
+	store.source = func(coordinator.RestoreCall) (coordinator.RestoreSource, error) { return source, nil }
+	c := coordinator.New(store, coordinator.Options{Pace: coordinator.Pace{RestoreLease: 3 * time.Millisecond}})
+	restore, err := c.OpenRestore(t.Context(), coordinator.RestoreRequest{Ref: coordinator.Ref{Job: "default", ID: 7}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(restore.Close)
+	return restore
+}
+
+// Every range of a restore is the same range of the whole.
+func TestWriteRangeGivesTheBytesOfTheRange(t *testing.T) {
+	t.Parallel()
+	big := strings.Repeat("0123456789abcdef", coordinator.ChunkBytes/16) + "tail"
+	contents := []string{"shared\n", "", big, "x\n"}
+	whole := strings.Join(contents, "")
+	size := int64(len(whole))
+	edges := []int64{0, 1, 6, 7, 8, 7 + coordinator.ChunkBytes - 1, 7 + coordinator.ChunkBytes, 7 + coordinator.ChunkBytes + 1, size - 3, size - 2, size - 1, size}
+	for _, from := range edges {
+		for _, to := range edges {
+			if to < from {
+				continue
+			}
+			source := newMemorySource(contents...)
+			var got bytes.Buffer
+			if err := open(t, &scriptedStore{}, source).WriteRange(&got, from, to-from); err != nil {
+				t.Fatalf("bytes %d to %d: %v", from, to, err)
+			}
+			if got.String() != whole[from:to] {
+				t.Errorf("bytes %d to %d differ from the whole", from, to)
+			}
+			if !source.released.Load() {
+				t.Errorf("bytes %d to %d: the lease was not given back", from, to)
+			}
+		}
+	}
+}
+
+// leaseWatcher fails when the last byte arrives before the lease was given back.
+type leaseWatcher struct {
+	t      *testing.T
+	source *memorySource
+	left   int64
+}
+
+func (w *leaseWatcher) Write(p []byte) (int, error) {
+	w.left -= int64(len(p))
+	if w.left == 0 && !w.source.released.Load() {
+		w.t.Error("the last byte came before the lease was given back")
+	}
+	return len(p), nil
+}
+
+func TestTheLeaseIsGivenBackBeforeTheLastByte(t *testing.T) {
+	t.Parallel()
+	source := newMemorySource("shared\n", "part\n")
+	restore := open(t, &scriptedStore{}, source)
+	if err := restore.WriteRange(&leaseWatcher{t: t, source: source, left: restore.Size()}, 0, restore.Size()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type brokenPipe struct{ after int }
+
+func (b *brokenPipe) Write(p []byte) (int, error) {
+	if b.after--; b.after < 0 {
+		return 0, errors.New("broken pipe")
+	}
+	return len(p), nil
+}
+
+func TestABrokenTransferKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	source := newMemorySource("shared\n", "part\n")
+	restore := open(t, &scriptedStore{}, source)
+	if err := restore.WriteRange(&brokenPipe{}, 0, restore.Size()); err == nil {
+		t.Fatal("a broken pipe was taken for success")
+	}
+	restore.Close()
+	if source.released.Load() {
+		t.Error("the lease was given back, so the checkpoint may go before the reader resumes")
+	}
+	if !source.closed.Load() {
+		t.Error("the source was not closed")
+	}
+}
+
+func TestAPartWithOtherBytesThanRecordedNeverArrivesWhole(t *testing.T) {
+	t.Parallel()
+	source := newMemorySource("shared\n", "part\n", "last\n")
+	source.content[1] = []byte("pXrt\n")
+	restore := open(t, &scriptedStore{}, source)
+	var got bytes.Buffer
+	err := restore.WriteRange(&got, 0, restore.Size())
+	if code := coordinator.CodeOf(err); code != coordinator.CodeSnapshotDamaged {
+		t.Fatalf("got %q, want snapshot_damaged", code)
+	}
+	if got.String() != "shared\n" {
+		t.Errorf("the reader got %q", got.String())
+	}
+	if source.released.Load() {
+		t.Error("the lease was given back")
+	}
+}
+
+func TestAShortPartBreaksOff(t *testing.T) {
+	t.Parallel()
+	source := newMemorySource("shared\n", "part\n")
+	source.content[1] = nil
+	restore := open(t, &scriptedStore{}, source)
+	var got bytes.Buffer
+	if err := restore.WriteRange(&got, 0, restore.Size()); err == nil {
+		t.Error("a missing part was taken for success")
+	}
+}
+
+func TestADeletedCheckpointBreaksTheTransferOff(t *testing.T) {
+	t.Parallel()
+	source := newMemorySource("shared\n", "part\n")
+	source.renew = func() error { return coordinator.ErrCheckpointDeleted("default", 7) }
+	source.slow = 1 // reading the second part takes until the transfer is broken off
+	restore := open(t, &scriptedStore{}, source)
+	var got bytes.Buffer
+	err := restore.WriteRange(&got, 0, restore.Size())
+	if code := coordinator.CodeOf(err); code != coordinator.CodeCheckpointDeleted {
+		t.Errorf("got %v", err)
+	}
+	if got.Len() >= int(restore.Size()) {
+		t.Error("the reader got everything")
+	}
+}
+
+func TestTheSnapshotDigestIsTheSHA256OfTheManifest(t *testing.T) {
+	t.Parallel()
+	store := &scriptedStore{}
+	restore := open(t, store, newMemorySource("shared\n", "part\n"))
+	sum := sha256.Sum256(restore.Manifest())
+	if want := "sha256:" + hex.EncodeToString(sum[:]); restore.Digest() != want {
+		t.Errorf("digest %s, want %s", restore.Digest(), want)
+	}
+	wantFirst := strings.TrimPrefix(digestOf("shared\n"), "sha256:") + " 7 1 -\n"
+	if got := string(restore.Manifest()); !strings.HasPrefix(got, wantFirst) || !strings.HasSuffix(got, " 5 1 b\n") {
+		t.Errorf("manifest:\n%s", got)
+	}
+	if store.savedTimes.Load() != 1 {
+		t.Errorf("the digest was saved %d times", store.savedTimes.Load())
+	}
+}

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// metrics are this process' own; nothing is in the global registry. ARCHITECTURE.md
+// lists the names, which alerts rely on.
+type metrics struct {
+	registry *prometheus.Registry
+
+	triggered     *prometheus.CounterVec
+	ended         *prometheus.CounterVec
+	deleted       *prometheus.CounterVec
+	recoveries    *prometheus.CounterVec
+	acks          *prometheus.CounterVec
+	ackLatency    *prometheus.HistogramVec
+	duration      *prometheus.HistogramVec
+	restores      *prometheus.CounterVec
+	restoredBytes *prometheus.CounterVec
+	storeCalls    *prometheus.HistogramVec
+	storeErrors   *prometheus.CounterVec
+	storeUp       prometheus.Gauge
+	storeWarnings *prometheus.GaugeVec
+	background    *prometheus.CounterVec
+	requests      *prometheus.CounterVec
+	requestTime   *prometheus.HistogramVec
+	inFlight      prometheus.Gauge
+}
+
+// Checkpoints take from milliseconds to hours, requests and store calls from tenths of
+// a millisecond to seconds.
+var (
+	longBuckets  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200}
+	shortBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
+)
+
+func newMetrics() *metrics {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "checkpointd", Name: name, Help: help}, labels)
+		registry.MustRegister(v)
+		return v
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "checkpointd", Name: name, Help: help, Buckets: buckets}, labels)
+		registry.MustRegister(v)
+		return v
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "checkpointd", Name: name, Help: help}, labels)
+		registry.MustRegister(v)
+		return v
+	}
+	return &metrics{
+		registry:      registry,
+		triggered:     counter("checkpoints_triggered_total", "Checkpoints triggered through this process.", "job"),
+		ended:         counter("checkpoints_ended_total", "Checkpoints that reached a terminal status in this process, by reason (empty when completed).", "job", "status", "reason"),
+		deleted:       counter("checkpoints_deleted_total", "Checkpoints removed by this process: by request, cleanup or retention.", "job", "why"),
+		recoveries:    counter("recoveries_total", "Epochs raised through this process.", "job"),
+		acks:          counter("acks_total", "Acknowledgements by outcome: acknowledged, duplicate, or the code of the refusal.", "job", "outcome"),
+		ackLatency:    histogram("ack_latency_seconds", "Time from a checkpoint's start to an accepted acknowledgement.", longBuckets, "job"),
+		duration:      histogram("checkpoint_duration_seconds", "Time a checkpoint was pending, by the status it ended in.", longBuckets, "job", "status"),
+		restores:      counter("restores_total", "Transfers of restore bytes, finished or broken off.", "job", "outcome"),
+		restoredBytes: counter("restored_bytes_total", "Bytes of finished restore transfers.", "job"),
+		storeCalls:    histogram("store_call_seconds", "Time of store calls by operation.", shortBuckets, "operation"),
+		storeErrors:   counter("store_errors_total", "Store calls that failed for the store's reasons, by operation and code.", "operation", "code"),
+		storeUp:       gauge("store_up", "1 while the store answers.").WithLabelValues(),
+		storeWarnings: gauge("store_warning", "1 for each warning about how the store is configured.", "warning"),
+		background:    counter("background_errors_total", "Errors that no request saw.", "task"),
+		requests:      counter("http_requests_total", "Requests by method, route pattern and status.", "method", "route", "status"),
+		requestTime:   histogram("http_request_seconds", "Time of requests by method and route pattern.", shortBuckets, "method", "route"),
+		inFlight:      gauge("http_requests_in_flight", "Requests that are being answered.").WithLabelValues(),
+	}
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+func (m *metrics) request(method, route string, status int, took time.Duration) {
+	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
+	m.requestTime.WithLabelValues(method, route).Observe(took.Seconds())
+}
+
+// jobsCollector reads the jobs at each scrape. While the store is away it has nothing
+// to say, and store_up says why.
+type jobsCollector struct {
+	coordinator           *coordinator.Coordinator
+	pending, age, lastID  *prometheus.Desc
+	epoch, neverCompleted *prometheus.Desc
+}
+
+func newJobsCollector(c *coordinator.Coordinator) *jobsCollector {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("checkpointd_"+name, help, []string{"job"}, nil)
+	}
+	return &jobsCollector{
+		coordinator:    c,
+		pending:        desc("pending_checkpoints", "Pending checkpoints of the job."),
+		age:            desc("last_completed_age_seconds", "Age of the job's latest completed checkpoint; absent while there is none."),
+		lastID:         desc("last_completed_id", "Id of the job's latest completed checkpoint; absent while there is none."),
+		epoch:          desc("job_epoch", "Number of recoveries of the job."),
+		neverCompleted: desc("job_never_completed", "1 while the job has no completed checkpoint."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (j *jobsCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{j.pending, j.age, j.lastID, j.epoch, j.neverCompleted} {
+		out <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (j *jobsCollector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	jobs, err := j.coordinator.Jobs(ctx)
+	if err != nil {
+		return
+	}
+	for _, job := range jobs {
+		emit := func(desc *prometheus.Desc, value float64) {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, job.Job)
+		}
+		emit(j.pending, float64(job.Pending))
+		emit(j.epoch, float64(job.Epoch))
+		if job.LatestID < 0 {
+			emit(j.neverCompleted, 1)
+			continue
+		}
+		emit(j.neverCompleted, 0)
+		emit(j.lastID, float64(job.LatestID))
+		emit(j.age, max(0, float64(job.ObservedAt-job.LatestAt)/1000))
+	}
+}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// observer turns what the coordinator reports into logs and metrics.
+type observer struct {
+	log     zerolog.Logger
+	metrics *metrics
+}
+
+var _ coordinator.Observer = (*observer)(nil)
+
+func (o *observer) Triggered(c coordinator.Checkpoint) {
+	o.metrics.triggered.WithLabelValues(c.Job).Inc()
+	o.log.Info().Str("job", c.Job).Int64("checkpointId", c.ID).Int64("epoch", c.Epoch).
+		Int("requiredTaskAcks", c.RequiredTaskAcks).Msg("checkpoint triggered")
+}
+
+func (o *observer) Acknowledged(job string, id int64, outcome coordinator.AckOutcome) {
+	label := string(outcome.Outcome)
+	if outcome.Refusal != nil {
+		label = string(outcome.Refusal.Code)
+	}
+	o.metrics.acks.WithLabelValues(job, label).Inc()
+	if outcome.Outcome == coordinator.AckAccepted {
+		o.metrics.ackLatency.WithLabelValues(job).Observe(float64(outcome.LatencyMs) / 1000)
+	}
+	o.log.Debug().Str("job", job).Int64("checkpointId", id).Str("taskId", outcome.TaskID).
+		Str("outcome", label).Msg("acknowledgement")
+}
+
+func (o *observer) Ended(t coordinator.Transition) {
+	o.metrics.ended.WithLabelValues(t.Job, string(t.Status), string(t.Reason)).Inc()
+	o.metrics.duration.WithLabelValues(t.Job, string(t.Status)).Observe(float64(t.DurationMs) / 1000)
+	o.log.Info().Str("job", t.Job).Int64("checkpointId", t.ID).Str("status", string(t.Status)).
+		Str("reason", string(t.Reason)).Int64("durationMs", t.DurationMs).
+		Int("acknowledgedTasks", t.AcknowledgedTasks).Msg("checkpoint ended")
+}
+
+func (o *observer) Deleted(job string, id int64, why coordinator.DeletionReason) {
+	o.metrics.deleted.WithLabelValues(job, string(why)).Inc()
+	o.log.Info().Str("job", job).Int64("checkpointId", id).Str("why", string(why)).Msg("checkpoint deleted")
+}
+
+func (o *observer) Recovered(job string, r coordinator.RecoverResult) {
+	o.metrics.recoveries.WithLabelValues(job).Inc()
+	event := o.log.Info().Str("job", job).Int64("epoch", r.Epoch).Ints64("ended", r.Ended)
+	if r.Checkpoint != nil {
+		event = event.Int64("checkpointId", r.Checkpoint.ID)
+	}
+	event.Msg("job recovered")
+}
+
+func (o *observer) Restored(job string, id, bytes int64, err error) {
+	if err != nil {
+		o.metrics.restores.WithLabelValues(job, "broken_off").Inc()
+		o.log.Warn().Err(err).Str("job", job).Int64("checkpointId", id).Msg("restore broke off")
+		return
+	}
+	o.metrics.restores.WithLabelValues(job, "finished").Inc()
+	o.metrics.restoredBytes.WithLabelValues(job).Add(float64(bytes))
+}
+
+func (o *observer) StoreCall(operation string, took time.Duration, err error) {
+	o.metrics.storeCalls.WithLabelValues(operation).Observe(took.Seconds())
+	switch code := coordinator.CodeOf(err); code {
+	case coordinator.CodeStoreUnavailable, coordinator.CodeOutcomeUnknown, coordinator.CodeStoreFull,
+		coordinator.CodeInternal, coordinator.CodeSnapshotDamaged:
+		o.metrics.storeErrors.WithLabelValues(operation, string(code)).Inc()
+	default: // a refusal is the store working
+	}
+}
+
+func (o *observer) StoreChanged(up bool, warnings []coordinator.Warning, cause error) {
+	o.metrics.storeWarnings.Reset()
+	if !up {
+		o.metrics.storeUp.Set(0)
+		o.log.Error().Err(cause).Msg("the store does not answer; requests get 503 until it does")
+		return
+	}
+	o.metrics.storeUp.Set(1)
+	o.log.Info().Msg("the store answers")
+	for _, warning := range warnings {
+		o.metrics.storeWarnings.WithLabelValues(warning.Code).Set(1)
+		o.log.Warn().Str("warning", warning.Code).Msg(warning.Detail)
+	}
+}
+
+func (o *observer) BackgroundFailed(task string, err error) {
+	o.metrics.background.WithLabelValues(task).Inc()
+	o.log.Warn().Err(err).Str("task", task).Msg("background work failed; it is tried again")
+}
