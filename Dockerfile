@@ -14,7 +14,8 @@ COPY . .
 ARG VERSION=dev
 # The image from scratch below has neither /tmp, where large uploads spill their
 # key fingerprints, nor a folder that the embedded store may write: made here.
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/checkpointd ./cmd/server && \
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/checkpointd/checkpointd/internal/server.version=${VERSION}" \
+	-o /out/checkpointd ./cmd/server && \
 	mkdir -p /out/writable/data /out/writable/tmp
 
 FROM scratch
@@ -22,12 +23,10 @@ COPY --from=build --chown=65532:65532 /out/writable /
 COPY --from=build /out/checkpointd /usr/local/bin/checkpointd
 
 USER 65532:65532
-# Without CHECKPOINTD_REDIS the embedded store writes below this folder: mount a
-# volume on /data to keep it.
-WORKDIR /data
 # Inside a container loopback reaches nobody; publishing the port is the
-# operator's decision.
-ENV CHECKPOINTD_LISTEN=0.0.0.0:8080
+# operator's decision. Without CHECKPOINTD_REDIS the embedded store writes to
+# /data: mount a volume there to keep it.
+ENV CHECKPOINTD_LISTEN=0.0.0.0:8080 CHECKPOINTD_DATA=/data
 EXPOSE 8080
 
 # There is no shell and no curl in here: the binary asks its own /healthz.
