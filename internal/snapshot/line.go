@@ -55,7 +55,10 @@ type LineReader struct {
 // line must equal taskID. A value may have maxValue bytes when canonical, and a
 // line 64 KiB more.
 func NewLineReader(src io.Reader, taskID string, maxValue int) *LineReader {
-	return &LineReader{src: src, taskID: taskID, maxValue: maxValue, scan: scanner{maxDepth: MaxDepth}}
+	return &LineReader{
+		src: src, taskID: taskID, maxValue: maxValue,
+		scan: scanner{maxDepth: MaxDepth + 1}, // the line's object is around the value
+	}
 }
 
 // Next returns the next entry, and io.EOF after the last. The error is

@@ -216,8 +216,7 @@ func (s *scanner) skip(pos int) int {
 // release forgets the last text and what memory only an unusual one needed.
 func (s *scanner) release() {
 	s.src = nil
-	s.levels = s.levels[:cap(s.levels)]
-	clear(s.levels) // after an error there are open objects, maybe large ones
+	clear(s.levels) // after an error objects are still open, maybe large ones
 	s.names.release()
 }
 
