@@ -1,0 +1,173 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/handlers"
+	"github.com/checkpointd/checkpointd/internal/store/filestore"
+	"github.com/checkpointd/checkpointd/internal/store/redisstore"
+)
+
+// Timeouts of the HTTP server. There is no limit on a whole request: uploads and
+// restores may take hours, and bodies have a pace of their own (see bodypace.go).
+const (
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 256 << 10 // a restore may name a hundred long task ids
+)
+
+// Server is one checkpointd process. The order is New, Start, Stop; Stop after a failed
+// or missing Start only closes the store.
+type Server struct {
+	config      Config
+	log         zerolog.Logger
+	store       coordinator.Store
+	coordinator *coordinator.Coordinator
+	http        *http.Server
+	listener    net.Listener
+	failed      chan struct{}
+	failure     error // written before failed is closed
+	background  sync.WaitGroup
+	stopWork    context.CancelFunc
+	draining    atomic.Bool
+}
+
+// New wires a server and opens its store. A Redis that is away is no error: the
+// server starts, answers 503, and goes on when Redis is back. A folder that another
+// process uses is one.
+func New(config Config, logOutput io.Writer) (*Server, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	log, err := newLogger(config, logOutput)
+	if err != nil {
+		return nil, err
+	}
+	metrics := newMetrics()
+	observer := &observer{log: log, metrics: metrics}
+	store, err := openStore(config, observer)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{config: config, log: log, store: store, failed: make(chan struct{})}
+	s.coordinator = coordinator.New(store, coordinator.Options{Settings: config.Settings(), Observer: observer})
+	metrics.registry.MustRegister(newJobsCollector(s.coordinator))
+	api := handlers.New(s.coordinator, handlers.Options{
+		RequestID: requestID,
+		OnError:   s.logError,
+		Metrics:   metrics.handler(),
+		Draining:  s.draining.Load,
+	})
+	s.http = &http.Server{
+		Handler:           observeHTTP(log, metrics, paceBodies(api)),
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          newHTTPErrorLog(log),
+	}
+	return s, nil
+}
+
+func openStore(config Config, observer coordinator.Observer) (coordinator.Store, error) {
+	if config.Redis != "" {
+		store, err := redisstore.New(redisstore.Options{URL: config.Redis, KeyPrefix: config.KeyPrefix, Observer: observer})
+		if err != nil {
+			return nil, fmt.Errorf("opening the Redis store: %w", err)
+		}
+		return store, nil
+	}
+	store, err := filestore.Open(filestore.Options{Dir: config.Data, Observer: observer})
+	if err != nil {
+		return nil, fmt.Errorf("opening the embedded store: %w", err)
+	}
+	return store, nil
+}
+
+// Start listens and serves in the background.
+func (s *Server) Start() error {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.config.Listen)
+	if err != nil {
+		return fmt.Errorf("listening on %s: %w", s.config.Listen, err)
+	}
+	s.listener = listener
+	ctx, stop := context.WithCancel(context.Background())
+	s.stopWork = stop
+	s.background.Go(func() { s.coordinator.Run(ctx) })
+	s.log.Info().Str("version", Version()).Str("address", s.Addr()).Object("config", &s.config).Msg("checkpointd serves")
+	s.background.Go(func() {
+		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.failure = fmt.Errorf("serving HTTP: %w", err)
+			close(s.failed)
+		}
+	})
+	return nil
+}
+
+// Addr is the address that Start listens on, with the port that ":0" became.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// URL is the base URL of the server for clients on this machine.
+func (s *Server) URL() string { return "http://" + s.Addr() }
+
+// Failed is closed when serving ended by itself; Stop then gives the reason.
+func (s *Server) Failed() <-chan struct{} { return s.failed }
+
+// Stop drains: /readyz turns to 503, the listener closes after the drain delay, and
+// running requests and restores get the drain timeout to finish; what is left is
+// broken off. Everything answered before is in the store by then.
+func (s *Server) Stop(ctx context.Context) error {
+	var faults []error
+	if s.listener != nil {
+		faults = append(faults, s.drain(ctx))
+	}
+	if s.stopWork != nil {
+		s.stopWork()
+	}
+	s.background.Wait()
+	faults = append(faults, s.store.Close())
+	select {
+	case <-s.failed:
+		faults = append(faults, s.failure)
+	default:
+	}
+	err := errors.Join(faults...)
+	s.log.Info().AnErr("error", err).Msg("checkpointd stopped")
+	return err
+}
+
+func (s *Server) drain(ctx context.Context) error {
+	s.draining.Store(true)
+	s.log.Info().Stringer("delay", s.config.DrainDelay).Stringer("timeout", s.config.DrainTimeout).Msg("draining")
+	if s.config.DrainDelay > 0 {
+		select {
+		case <-ctx.Done():
+		case <-s.failed:
+		case <-time.After(s.config.DrainDelay):
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.config.DrainTimeout)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		s.log.Warn().Msg("the drain timeout ran out; breaking off what still runs")
+		return s.http.Close()
+	}
+	return err
+}
+
+// logError writes the cause of an answer that hides it.
+func (s *Server) logError(r *http.Request, err error) {
+	s.log.Error().Err(err).Str("requestId", requestID(r)).Str("method", r.Method).
+		Str("path", r.URL.EscapedPath()).Msg("request failed")
+}
