@@ -1,0 +1,19 @@
+// Package redisstore keeps jobs and checkpoints in Redis, 6.2 or newer, or Valkey.
+//
+// Every change is one Lua script: it validates everything, then writes, and Redis runs
+// it alone, so that any number of servers may share one Redis without talking to each
+// other. All keys of a job share a slot. The scripts are in lua/, one a verb, each under
+// its header; what they share is in the preludes. keys.go lists every key.
+//
+// # Where a snapshot lies
+//
+// A part is cut into strings of [coordinator.ChunkBytes], named by the upload that wrote
+// them. A part becomes a task's own when one hash field names its upload: an upload is
+// never half visible, and a replaced one is garbage at once. Garbage is indexed; the
+// sweep unlinks it in steps.
+//
+// # Time
+//
+// Scripts read the server's TIME once. Two servers with skewed clocks therefore agree,
+// and a deadline passes for everybody in the same step.
+package redisstore

@@ -1,0 +1,149 @@
+package redisstore
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// keyspace builds the names of one job's keys. The scripts build the same names from the
+// job's hash, which is the only key they are handed; testdata/keys.golden pins them all.
+//
+// "Lives" says how long a key stays. No key that holds data has a time to live: what
+// ends is unlinked by a script, and what takes long is left to the sweep.
+type keyspace struct {
+	base string
+}
+
+// keys gives the key names of a job. Other jobs than the default one carry their name as
+// a hash tag, so that all keys of a job share a slot.
+func (s *Store) keys(job string) keyspace {
+	return newKeyspace(s.prefix, job)
+}
+
+func newKeyspace(prefix, job string) keyspace {
+	if job == coordinator.DefaultJob {
+		return keyspace{base: prefix}
+	}
+	return keyspace{base: prefix + "{" + job + "}:"}
+}
+
+// jobsKey is a SET: the names of all jobs, and perhaps of some that came to nothing; the
+// hash of a job decides. It lies in its own slot. Lives for ever.
+func jobsKey(prefix string) string { return prefix + "jobs" }
+
+// job is a HASH: next (the next id), epoch, ts (the highest timestamp given), clock (an upper
+// bound of the start of everything pending), runid (of the server that gave the last
+// id). A job exists if this does; the default job always does. Lives for ever.
+func (k keyspace) job() string { return k.base + "job" }
+
+// index is a ZSET id → id: every checkpoint. Entries live as long as their record.
+func (k keyspace) index() string { return k.base + "index" }
+
+// pending is a ZSET id → id: pending checkpoints, overdue ones until their expiry is written.
+func (k keyspace) pending() string { return k.base + "pending" }
+
+// deadlines is a ZSET id → deadline (Unix ms): pending checkpoints that can expire.
+func (k keyspace) deadlines() string { return k.base + "deadlines" }
+
+// completed is a ZSET id → id: completed checkpoints; the highest is the latest.
+func (k keyspace) completed() string { return k.base + "completed" }
+
+// retained is a ZSET id → id: completed and not pinned, what retention counts.
+func (k keyspace) retained() string { return k.base + "retained" }
+
+// ended is a ZSET id → id: expired and aborted checkpoints.
+func (k keyspace) ended() string { return k.base + "ended" }
+
+// remains is a ZSET id → id: expired and aborted and not pinned, the newest EndedKept.
+func (k keyspace) remains() string { return k.base + "remains" }
+
+// pinned is a SET: the ids of pinned checkpoints of any status.
+func (k keyspace) pinned() string { return k.base + "pinned" }
+
+// attempts is a HASH task id → highest attempt heard from, if above 0. Lives for ever.
+func (k keyspace) attempts() string { return k.base + "attempts" }
+
+// uploads is a ZSET "<id>:<uploadId>" → lease expiry (Unix ms): uploads that run.
+func (k keyspace) uploads() string { return k.base + "uploads" }
+
+// stages is a ZSET token → lease expiry (Unix ms): staged lists of task names that no
+// record names yet.
+func (k keyspace) stages() string { return k.base + "stages" }
+
+// garbage is a ZSET → time added (Unix ms): what the sweep has to unlink, in these forms:
+// "parts:<id>" every part of a checkpoint that is gone or ended uncompleted,
+// "staged:<id>" the parts of a completed one that were never acknowledged,
+// "upload:<id>:<uploadId>:<chunks>" the chunks of one part.
+func (k keyspace) garbage() string { return k.base + "garbage" }
+
+// void is never written: unlinking it opens the writes of a script at maxmemory.
+func (k keyspace) void() string { return k.base + "void" }
+
+// Verbs of repeatable records.
+const (
+	// repeatCall remembers a call by its token for repeatCallMs, for the case that its reply was lost.
+	repeatCall = "call"
+	// repeatTrigger and repeatRecover remember an Idempotency-Key for repeatKeyMs after its last use.
+	repeatTrigger = "trigger"
+	repeatRecover = "recover"
+
+	repeatCallMs = 10 * 60 * 1000
+	repeatKeyMs  = 24 * 3600 * 1000
+)
+
+// repeat is a STRING "id|epoch|token|fingerprint": what a call with this Idempotency-Key,
+// or token, did; id is "-" where a recovery found nothing completed. It has a time to
+// live and outlives its checkpoint. Keys are hashed since they may be 255 bytes of anything.
+func (k keyspace) repeat(verb, key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return k.base + "idem:" + verb + ":" + hex.EncodeToString(sum[:])
+}
+
+// record is a HASH, the checkpoint itself: v ("1" marks it as ours), status, epoch, rev, ts, start,
+// timeout, required, acked, tasks (token of its lists of names, or ""), ended, reason, ftask, fmsg,
+// pinned, labels (JSON), desc, version, entries and bytes (shared state and acknowledged parts),
+// sentries and sbytes (the shared state's share), srev, digest, sdigest, token (of the call that ended
+// it). Lives until retention, a cleanup or a deletion.
+func (k keyspace) record(id int64) string { return k.base + strconv.FormatInt(id, 10) }
+
+func (k keyspace) part(id int64, name string) string { return k.record(id) + ":" + name }
+
+// acks is a HASH task id → "attempt|at|place|entries|bytes|digest|token": place is the number of
+// acknowledgements right after it, digest is "" for an empty part. Lives with the record.
+func (k keyspace) acks(id int64) string { return k.part(id, "acks") }
+
+// acked is a ZSET task id → 0: the acknowledged tasks in byte order. Lives with the record.
+func (k keyspace) acked(id int64) string { return k.part(id, "acked") }
+
+// parts is a HASH task id → "uploadId|chunks|bytes|entries|digest": parts that are uploaded or
+// acknowledged. Lives until the sweep has unlinked the chunks it names.
+func (k keyspace) parts(id int64) string { return k.part(id, "parts") }
+
+// staged is a SET: tasks with a part and without an acknowledgement. Lives with the record.
+func (k keyspace) staged(id int64) string { return k.part(id, "staged") }
+
+// state is a HASH key → canonical JSON value: the shared state. Lives with the record, or
+// until the checkpoint ends uncompleted.
+func (k keyspace) state(id int64) string { return k.part(id, "state") }
+
+// leases is a ZSET lease id → expiry (Unix ms): restores and recoveries that hold the
+// checkpoint. Lives with the record.
+func (k keyspace) leases(id int64) string { return k.part(id, "leases") }
+
+// upload is a HASH n, bytes, task: the tally of an upload that runs.
+func (k keyspace) upload(id int64, uploadID string) string { return k.part(id, "upload:"+uploadID) }
+
+// chunk is a STRING of up to ChunkBytes: chunk n of what an upload wrote.
+func (k keyspace) chunk(id int64, uploadID string, n int) string {
+	return k.part(id, "part:"+uploadID+":"+strconv.Itoa(n))
+}
+
+// tasks is a ZSET name → 0: the tasks that a trigger named, in byte order. Lives with the
+// record, or until the lease in stages ends.
+func (k keyspace) tasks(token string) string { return k.base + "tasks:" + token }
+
+// missing is a ZSET name → 0: those of tasks that have not acknowledged yet.
+func (k keyspace) missing(token string) string { return k.base + "missing:" + token }

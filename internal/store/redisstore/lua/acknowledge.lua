@@ -1,0 +1,42 @@
+-- Acknowledges a pending checkpoint for 1 to 1000 tasks as one step; the last missing
+-- acknowledgement completes it and applies retention.
+--
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
+-- ARGV[2]  checkpoint id
+-- ARGV[3]  token of the call
+-- ARGV[4]  how many completed ones retention keeps, "0" = all
+-- ARGV[5]  number of items; then for each of them
+--          task, attempt, epoch ("" = unchecked), digest ("" = none), chunks ("" = no part),
+--          and with chunks: bytes, entries, digest, then the chunks
+--
+-- Body     status, acks, required, then the array of each item (prelude_ack.lua)
+-- Refusals job_not_found, checkpoint_not_found, checkpoint_deleted (with next steps)
+-- Second run: see prelude_ack.lua.
+
+local id, token, keep = ARGV[2], ARGV[3], tonumber(ARGV[4])
+
+local job = find_job()
+if not job then
+  return refuse({ 'job_not_found' })
+end
+local rec = read_record(id)
+if not rec then
+  return refuse(absent(job, id, true))
+end
+
+local items, at = {}, 6
+for i = 1, tonumber(ARGV[5]) do
+  local item = { task = ARGV[at], attempt = ARGV[at + 1], epoch = ARGV[at + 2], digest = ARGV[at + 3] }
+  local chunks = tonumber(ARGV[at + 4])
+  at = at + 5
+  if chunks then
+    item.part = { chunks = chunks, bytes = ARGV[at], entries = ARGV[at + 1], digest = ARGV[at + 2], first = at + 3 }
+    at = at + 3 + chunks
+  end
+  items[i] = item
+end
+
+settle(id, rec)
+local results = acknowledge_items(job, id, rec, items, token, keep)
+return answer('ok', { rec.status, integer(rec.acked), integer(rec.required), unpack(results) })

@@ -1,0 +1,38 @@
+-- begin_upload: checks that a task may hand in a part now, and names the upload in the
+-- leased index before its first chunk, so that chunks of a broken upload are found.
+--
+-- ARGV[2]  checkpoint id
+-- ARGV[3]  task id
+-- ARGV[4]  epoch, "" is not checked
+-- ARGV[5]  attempt
+-- ARGV[6]  upload id
+-- ARGV[7]  lease, ms
+-- ARGV[8]  how many tasks a checkpoint may have
+--
+-- Returns  ok
+-- Errors   job_not_found; checkpoint_not_found, checkpoint_deleted: current id or "",
+--          latest id or ""; task_not_expected: task; stale_epoch: given, current;
+--          stale_attempt: task, given, highest; checkpoint_expired, checkpoint_aborted,
+--          checkpoint_completed: current id or "", latest id or ""; ack_conflict: task;
+--          limit_exceeded: most
+--
+-- Second run: names the same upload again and renews its lease.
+
+local id, task, epoch, attempt, upload = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local lease, most = tonumber(ARGV[7]), tonumber(ARGV[8])
+
+local job = find_job()
+if not job then
+  return refuse({ 'job_not_found' })
+end
+local rec = read_record(id)
+if not rec then
+  return refuse(absent(job, id, true))
+end
+settle(id, rec)
+local refusal = upload_refusal(job, id, rec, task, epoch, attempt, most)
+if refusal then
+  return refuse(refusal)
+end
+redis.call('ZADD', base .. 'uploads', integer(now + lease), id .. ':' .. upload)
+return answer('ok', {})

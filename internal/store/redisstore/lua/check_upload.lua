@@ -1,0 +1,37 @@
+-- check_upload: renews the lease of a running upload, and answers what a commit would be
+-- refused with now, so that nobody sends gigabytes in vain.
+--
+-- ARGV[2]  checkpoint id
+-- ARGV[3]  task id
+-- ARGV[4]  epoch, "" is not checked
+-- ARGV[5]  attempt
+-- ARGV[6]  upload id
+-- ARGV[7]  lease, ms
+-- ARGV[8]  how many tasks a checkpoint may have
+--
+-- Returns  ok
+-- Errors   those of begin_upload, and upload_lost
+--
+-- Second run: renews the lease again.
+
+local id, task, epoch, attempt, upload = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local lease, most = tonumber(ARGV[7]), tonumber(ARGV[8])
+
+local job = find_job()
+if not job then
+  return refuse({ 'job_not_found' })
+end
+local rec = read_record(id)
+if not rec then
+  return refuse(absent(job, id, true))
+end
+settle(id, rec)
+local refusal = upload_refusal(job, id, rec, task, epoch, attempt, most)
+if not refusal and not running(id, upload) then
+  refusal = { 'upload_lost' }
+end
+if refusal then
+  return refuse(refusal)
+end
+redis.call('ZADD', base .. 'uploads', integer(now + lease), id .. ':' .. upload)
+return answer('ok', {})

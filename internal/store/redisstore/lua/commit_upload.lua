@@ -1,0 +1,77 @@
+-- commit_upload: makes an upload the part of its task by writing one field of …:parts, and
+-- acknowledges in the same step if asked to. What the task had uploaded before becomes
+-- garbage.
+--
+-- ARGV[2]   checkpoint id
+-- ARGV[3]   task id
+-- ARGV[4]   epoch, "" is not checked
+-- ARGV[5]   attempt
+-- ARGV[6]   upload id
+-- ARGV[7]   how many tasks a checkpoint may have
+-- ARGV[8]   chunks of the part
+-- ARGV[9]   restore bytes of the part
+-- ARGV[10]  entries of the part
+-- ARGV[11]  digest of the part
+-- ARGV[12]  "1" acknowledges
+-- ARGV[13]  retention's number, 0 keeps all
+--
+-- Returns  ok: nothing, or the outcome of the acknowledgement as acknowledge_items gives it
+-- Errors   those of begin_upload; upload_lost; upload_incomplete: chunks, bytes that the
+--          store has and the caller does not mean
+--
+-- Second run: …:parts names the upload already, so it answers as the first run did, also
+-- when the checkpoint ended in between.
+
+local id, task, epoch, attempt, upload = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local most, chunks, bytes, entries, digest = tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[10], ARGV[11]
+local with_ack, keep = ARGV[12] == '1', tonumber(ARGV[13])
+
+local job = find_job()
+if not job then
+  return refuse({ 'job_not_found' })
+end
+local rec = read_record(id)
+if not rec then
+  return refuse(absent(job, id, true))
+end
+
+local function acknowledge()
+  local item = { task = task, attempt = attempt, epoch = epoch, digest = '' }
+  return answer('ok', ack_one(job, id, rec, item, upload, keep))
+end
+
+local parts = checkpoint_key(id, 'parts')
+local before = redis.call('HGET', parts, task)
+if before and string.sub(before, 1, #upload + 1) == upload .. '|' then
+  if with_ack then
+    return acknowledge()
+  end
+  return answer('ok', {})
+end
+
+settle(id, rec)
+local refusal = upload_refusal(job, id, rec, task, epoch, attempt, most)
+if refusal then
+  return refuse(refusal)
+end
+if not running(id, upload) then
+  return refuse({ 'upload_lost' })
+end
+local tally = checkpoint_key(id, 'upload:' .. upload)
+local has = redis.call('HMGET', tally, 'n', 'top', 'bytes')
+if (has[1] or '0') ~= chunks or (has[2] or '0') ~= chunks or (has[3] or '0') ~= bytes then
+  return refuse({ 'upload_incomplete', has[1] or '0', has[3] or '0' })
+end
+
+redis.call('HSET', parts, task, upload .. '|' .. chunks .. '|' .. bytes .. '|' .. entries .. '|' .. digest)
+if before then
+  abandon_part(id, before)
+end
+redis.call('ZREM', base .. 'uploads', id .. ':' .. upload)
+redis.call('UNLINK', tally)
+record_attempt(task, attempt)
+if with_ack then
+  return acknowledge()
+end
+redis.call('SADD', checkpoint_key(id, 'staged'), task)
+return answer('ok', {})

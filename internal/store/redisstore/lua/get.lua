@@ -1,0 +1,24 @@
+-- get: reads one checkpoint, or the latest completed one, with its first acknowledgements.
+--
+-- ARGV[2]  checkpoint id, or "latest" for the latest completed one
+-- ARGV[3]  how many acknowledgements to answer, in byte order of the task ids
+--
+-- Returns  ok: view, { taskId, ack, … } with each ack as it is stored
+-- Errors   job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted
+--
+-- Second run: reads only.
+
+local found, refusal = find(ARGV[2])
+if not found then
+  return refuse(refusal)
+end
+local rows = {}
+local tasks = redis.call('ZRANGE', checkpoint_key(found.id, 'acked'), 0, tonumber(ARGV[3]) - 1)
+if #tasks > 0 then
+  local acks = redis.call('HMGET', checkpoint_key(found.id, 'acks'), unpack(tasks))
+  for i, task in ipairs(tasks) do
+    rows[2 * i - 1] = task
+    rows[2 * i] = acks[i] or ''
+  end
+end
+return answer('ok', { view(found.id), rows })

@@ -1,0 +1,42 @@
+-- open_restore: leases a completed checkpoint for reading.
+--
+-- ARGV[2]  checkpoint id, or "latest" for the latest completed one
+-- ARGV[3]  highest snapshot version that the caller reads
+-- ARGV[4]  lease id
+-- ARGV[5]  lease, ms; 0 takes none
+--
+-- Returns  ok: view, digest of the shared state or "" where it is not known yet
+-- Errors   job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted;
+--          checkpoint_not_completed: id, status; unsupported_version: id, version;
+--          damaged: what is not there as recorded
+--
+-- Second run: renews the lease.
+
+local most_version, token, lease = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+local found, refusal = find(ARGV[2])
+if not found then
+  return refuse(refusal)
+end
+local id, rec = found.id, found.rec
+if rec.status ~= 'completed' then
+  return refuse({ 'checkpoint_not_completed', id, rec.status })
+end
+if rec.version > most_version then
+  return refuse({ 'unsupported_version', id, integer(rec.version) })
+end
+
+local shared = redis.call('HMGET', base .. id, 'sentries', 'sdigest')
+if redis.pcall('HLEN', checkpoint_key(id, 'state')) ~= tonumber(shared[1] or '0') then
+  return refuse({ 'damaged', 'the shared state' })
+end
+if redis.pcall('HLEN', checkpoint_key(id, 'acks')) ~= rec.acked
+  or redis.pcall('ZCARD', checkpoint_key(id, 'acked')) ~= rec.acked then
+  return refuse({ 'damaged', 'the list of acknowledgements' })
+end
+
+if lease > 0 then
+  -- Reading goes on when Redis is full: a script that has written once may go on to write.
+  redis.call('ZREMRANGEBYSCORE', checkpoint_key(id, 'leases'), '-inf', '(' .. integer(now))
+  redis.call('ZADD', checkpoint_key(id, 'leases'), integer(now + lease), token)
+end
+return answer('ok', { view(id), shared[2] or '' })

@@ -1,0 +1,200 @@
+-- Prelude of every script: where keys are, what time it is, how records are read, how
+-- scripts answer. It reads only; prelude_end.lua and prelude_ack.lua have what writes.
+--
+-- Every script gets
+--   KEYS[1]  the job's hash (…job). It routes the script to the job's slot; all other
+--            keys of the job are derived from it and share its hash tag.
+--   ARGV[1]  the clock as Unix ms, "" for the server's own (tests pass one).
+-- and answers { word, now, body, ended, evicted } (reply.go reads it):
+--   word     "ok", another word of the script's own, or the code of a refusal
+--   body     what the script's header says; the arguments of a refusal
+--   ended    what reached a terminal status: id, status, reason, duration ms, acks, …
+--   evicted  ids that retention removed
+--
+-- Values (locals): base, default_job, now, ended, evicted, EMPTY_DIGEST.
+-- Functions:
+--   integer(n)                   number -> decimal string, never in scientific notation
+--   checkpoint_key(id, part)     key of a checkpoint's auxiliary value ("acks", "parts", …)
+--   answer(word, body)           the reply of a script
+--   refuse(refusal)              the reply for a refusal { word, argument, … }
+--   find_job()                   { next, epoch } or nil where the job does not exist
+--   read_record(id)              the fields that decide, or nil where there is no record
+--                                of ours: { status, epoch, rev, start, timeout, required, acked,
+--                                tasks, pinned, entries, bytes, token, ended, version }
+--   overdue(rec)                 whether a pending record's deadline has passed
+--   view(id)                     { id, { missing names }, { record pairs } } for parseCheckpoint,
+--                                or nil; expiry is not derived here but by the reader
+--   views(ids)                   the views of those ids that have one
+--   latest_completed()           highest completed id or nil
+--   next_steps()                 current id or "", latest id or ""
+--   absent(job, id, late)        refusal for an id without a record; late adds the next steps
+--   check_sender(job, rec, task, epoch, attempt)
+--                                task_not_expected, stale_epoch, stale_attempt, or nil. task "" is
+--                                nobody, epoch "" is not checked; both are strings as in ARGV
+--   ended_refusal(rec)           refusal checkpoint_<status> with the next steps
+
+local base = string.sub(KEYS[1], 1, -4)
+-- Other jobs carry a hash tag, and no key prefix may contain a brace.
+local default_job = string.sub(base, -2) ~= '}:'
+local ended, evicted = {}, {}
+local EMPTY_DIGEST = 'sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+
+local now
+if ARGV[1] ~= '' then
+  now = tonumber(ARGV[1])
+else
+  local time = redis.call('TIME')
+  now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+-- tostring would write 2^53 as 9.007199254741e+15.
+local function integer(n)
+  return string.format('%.0f', n)
+end
+
+local function checkpoint_key(id, part)
+  return base .. id .. ':' .. part
+end
+
+local function answer(word, body)
+  return { word, integer(now), body, ended, evicted }
+end
+
+local function refuse(refusal)
+  local arguments = {}
+  for i = 2, #refusal do
+    arguments[i - 1] = refusal[i]
+  end
+  return answer(refusal[1], arguments)
+end
+
+local function find_job()
+  local field = redis.call('HMGET', base .. 'job', 'next', 'epoch')
+  if not field[1] and not field[2] and not default_job then
+    return nil
+  end
+  return { next = tonumber(field[1] or '0'), epoch = tonumber(field[2] or '0') }
+end
+
+-- A key under the prefix need not be ours: a value of another type, or a hash without
+-- our mark or with undecodable numbers, counts as no record and is never touched.
+local function read_record(id)
+  local field = redis.pcall('HMGET', base .. id, 'v', 'status', 'rev', 'start', 'timeout',
+    'required', 'acked', 'entries', 'bytes', 'epoch', 'tasks', 'pinned', 'token', 'ended', 'version')
+  if field.err or field[1] ~= '1' then
+    return nil
+  end
+  local rec = {
+    status = field[2], rev = tonumber(field[3]), start = tonumber(field[4]),
+    timeout = tonumber(field[5]), required = tonumber(field[6]), acked = tonumber(field[7]),
+    entries = tonumber(field[8]), bytes = tonumber(field[9]), epoch = tonumber(field[10]),
+    tasks = field[11] or '', pinned = field[12] == '1', token = field[13] or '',
+    ended = tonumber(field[14] or '0'), version = tonumber(field[15]),
+  }
+  if rec.status and rec.rev and rec.start and rec.timeout and rec.required and rec.acked
+    and rec.entries and rec.bytes and rec.epoch and rec.ended and rec.version then
+    return rec
+  end
+  return nil
+end
+
+local function overdue(rec)
+  return rec.status == 'pending' and rec.timeout > 0 and now - rec.start > rec.timeout
+end
+
+local function view(id)
+  local pairs_of = redis.pcall('HGETALL', base .. id)
+  if pairs_of.err then
+    return nil
+  end
+  local ours, tasks, status = false, '', ''
+  for i = 1, #pairs_of, 2 do
+    local name, value = pairs_of[i], pairs_of[i + 1]
+    if name == 'v' then
+      ours = value == '1'
+    elseif name == 'tasks' then
+      tasks = value
+    elseif name == 'status' then
+      status = value
+    end
+  end
+  if not ours then
+    return nil
+  end
+  local missing = {}
+  if tasks ~= '' and status ~= 'completed' then
+    local names = redis.pcall('ZRANGE', base .. 'missing:' .. tasks, 0, 19)
+    if not names.err then
+      missing = names
+    end
+  end
+  return { id, missing, pairs_of }
+end
+
+local function views(ids)
+  local found = {}
+  for _, id in ipairs(ids) do
+    found[#found + 1] = view(id)
+  end
+  return found
+end
+
+-- The index may name a record that somebody else removed or overwrote: it is passed over.
+local function latest_completed()
+  for from = 0, 900, 100 do
+    local ids = redis.call('ZREVRANGE', base .. 'completed', from, from + 99)
+    for _, id in ipairs(ids) do
+      local rec = read_record(id)
+      if rec and rec.status == 'completed' then
+        return id
+      end
+    end
+    if #ids < 100 then
+      return nil
+    end
+  end
+  return nil
+end
+
+local function next_steps()
+  local current = ''
+  for _, id in ipairs(redis.call('ZREVRANGE', base .. 'pending', 0, 99)) do
+    local rec = read_record(id)
+    if rec and rec.status == 'pending' and not overdue(rec) then
+      current = id
+      break
+    end
+  end
+  return current, latest_completed() or ''
+end
+
+local function absent(job, id, late)
+  local word = 'checkpoint_not_found'
+  if tonumber(id) < job.next then
+    word = 'checkpoint_deleted'
+  end
+  if late then
+    return { word, next_steps() }
+  end
+  return { word }
+end
+
+local function check_sender(job, rec, task, epoch, attempt)
+  if task ~= '' and rec.tasks ~= '' and not redis.call('ZSCORE', base .. 'tasks:' .. rec.tasks, task) then
+    return { 'task_not_expected', task }
+  end
+  if epoch ~= '' and tonumber(epoch) ~= job.epoch then
+    return { 'stale_epoch', epoch, integer(job.epoch) }
+  end
+  if task ~= '' then
+    local highest = redis.call('HGET', base .. 'attempts', task)
+    if highest and tonumber(highest) > tonumber(attempt) then
+      return { 'stale_attempt', task, attempt, highest }
+    end
+  end
+  return nil
+end
+
+local function ended_refusal(rec)
+  return { 'checkpoint_' .. rec.status, next_steps() }
+end

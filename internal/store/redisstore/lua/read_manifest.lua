@@ -1,0 +1,37 @@
+-- read_manifest: reads acknowledgements of a checkpoint with the parts that they count.
+--
+-- ARGV[2]   checkpoint id
+-- ARGV[3]   "page" reads in byte order of the task ids; "tasks" reads the named ones
+-- ARGV[4]   with "page": last task id of the page before, "" for the first page
+-- ARGV[5]   with "page": how many to answer at most
+-- ARGV[4]…  with "tasks": the task ids, at most 1000
+--
+-- Returns  ok: taskId, ack or "", part or "", … as stored
+-- Errors   job_not_found, checkpoint_not_found, checkpoint_deleted
+--
+-- Second run: reads only.
+
+local found, refusal = find(ARGV[2])
+if not found then
+  return refuse(refusal)
+end
+local tasks = {}
+if ARGV[3] == 'page' then
+  local from = ARGV[4] == '' and '-' or '(' .. ARGV[4]
+  tasks = redis.call('ZRANGEBYLEX', checkpoint_key(found.id, 'acked'), from, '+', 'LIMIT', 0, ARGV[5])
+else
+  for i = 4, #ARGV do
+    tasks[#tasks + 1] = ARGV[i]
+  end
+end
+local rows = {}
+if #tasks > 0 then
+  local acks = redis.call('HMGET', checkpoint_key(found.id, 'acks'), unpack(tasks))
+  local parts = redis.call('HMGET', checkpoint_key(found.id, 'parts'), unpack(tasks))
+  for i, task in ipairs(tasks) do
+    rows[#rows + 1] = task
+    rows[#rows + 1] = acks[i] or ''
+    rows[#rows + 1] = parts[i] or ''
+  end
+end
+return answer('ok', rows)

@@ -1,0 +1,185 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// reply is what every script answers, see lua/prelude.lua.
+type reply struct {
+	word    string
+	now     int64
+	body    []any
+	ended   []coordinator.Transition
+	evicted []int64
+}
+
+// parseReply reads the reply of a script; an error is CodeInternal.
+func parseReply(verb, job string, value any) (reply, error) {
+	top, _ := value.([]any)
+	c := cursor{values: top}
+	r := reply{word: c.text(), now: c.number(), body: c.list()}
+	ended, evicted := cursor{values: c.list()}, cursor{values: c.list()}
+	for ended.more() {
+		r.ended = append(r.ended, coordinator.Transition{
+			Job: job, ID: ended.number(), Status: coordinator.Status(ended.text()),
+			Reason: coordinator.FailureReason(ended.text()), DurationMs: ended.number(), AcknowledgedTasks: int(ended.number()),
+		})
+	}
+	for evicted.more() {
+		r.evicted = append(r.evicted, evicted.number())
+	}
+	if err := errors.Join(c.err, ended.err, evicted.err); err != nil {
+		return reply{}, coordinator.ErrInternal(fmt.Errorf("reply of script %s: %w", verb, err))
+	}
+	return r, nil
+}
+
+// cursor walks over the values of a reply. The first value that is not of the wanted
+// kind stops it: err is set, and everything after is zero.
+type cursor struct {
+	values []any
+	err    error
+}
+
+// more tells whether values are left.
+func (c *cursor) more() bool { return c.err == nil && len(c.values) > 0 }
+
+func (c *cursor) next() any {
+	if c.err == nil && len(c.values) == 0 {
+		c.err = errors.New("the reply is too short")
+	}
+	if c.err != nil {
+		return nil
+	}
+	value := c.values[0]
+	c.values = c.values[1:]
+	return value
+}
+
+// text takes a string.
+func (c *cursor) text() string {
+	value := c.next()
+	text, ok := value.(string)
+	if !ok && c.err == nil {
+		c.err = fmt.Errorf("%T in place of a string", value)
+	}
+	return text
+}
+
+// number takes a decimal string, or an integer.
+func (c *cursor) number() int64 {
+	value := c.next()
+	if n, ok := value.(int64); ok {
+		return n
+	}
+	text, ok := value.(string)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if (!ok || err != nil) && c.err == nil {
+		c.err = fmt.Errorf("%q in place of a number", fmt.Sprint(value))
+	}
+	return n
+}
+
+// id takes a number that may be absent, as the empty string.
+func (c *cursor) id() *int64 {
+	if len(c.values) > 0 && c.values[0] == "" {
+		c.next()
+		return nil
+	}
+	n := c.number()
+	if c.err != nil {
+		return nil
+	}
+	return &n
+}
+
+// list takes a nested array.
+func (c *cursor) list() []any {
+	value := c.next()
+	list, ok := value.([]any)
+	if !ok && c.err == nil {
+		c.err = fmt.Errorf("%T in place of an array", value)
+	}
+	return list
+}
+
+// rest takes all values that are left.
+func (c *cursor) rest() []any {
+	rest := c.values
+	c.values = nil
+	return rest
+}
+
+// badReply is for a reply that this server does not understand.
+func badReply(verb string, r reply, err error) error {
+	return coordinator.ErrInternal(fmt.Errorf("reply %q of script %s: %w", r.word, verb, err))
+}
+
+// errWord is for a word that the script's header does not name.
+var errWord = errors.New("unknown word")
+
+// refusal turns the refusals that scripts share into the domain's. Words of one script's
+// own are for the switch of its method, which ends here: an unknown word is CodeInternal.
+func refusal(verb, job string, id int64, r reply) error {
+	c := cursor{values: r.body}
+	err := parseRefusal(job, id, r.word, &c)
+	if c.err != nil {
+		return badReply(verb, r, c.err)
+	}
+	if err == nil {
+		return badReply(verb, r, errWord)
+	}
+	return err
+}
+
+// parseRefusal reads a refusal's arguments; nil is an unknown word.
+func parseRefusal(job string, id int64, word string, c *cursor) *coordinator.Error {
+	switch coordinator.Code(word) {
+	case coordinator.CodeJobNotFound:
+		return coordinator.ErrJobNotFound(job)
+	case coordinator.CodeCheckpointNotFound:
+		return withNextSteps(coordinator.ErrCheckpointNotFound(job, id), c)
+	case coordinator.CodeCheckpointDeleted:
+		return withNextSteps(coordinator.ErrCheckpointDeleted(job, id), c)
+	case coordinator.CodeNoCompletedCheckpoint:
+		return coordinator.ErrNoCompletedCheckpoint(job)
+	case coordinator.CodeTaskNotExpected:
+		return coordinator.ErrTaskNotExpected(id, c.text())
+	case coordinator.CodeStaleEpoch:
+		given, current := c.number(), c.number()
+		return coordinator.ErrStaleEpoch(given, current)
+	case coordinator.CodeStaleAttempt:
+		task, given, highest := c.text(), c.number(), c.number()
+		return coordinator.ErrStaleAttempt(task, given, highest)
+	case coordinator.CodeAckConflict:
+		return coordinator.ErrAckConflict(id, c.text())
+	case coordinator.CodePartChanged:
+		task, have := c.text(), c.text()
+		return coordinator.ErrPartChanged(id, task, have)
+	case coordinator.CodeCheckpointExpired:
+		return withNextSteps(coordinator.ErrEnded(id, coordinator.StatusExpired), c)
+	case coordinator.CodeCheckpointAborted:
+		return withNextSteps(coordinator.ErrEnded(id, coordinator.StatusAborted), c)
+	case coordinator.CodeCheckpointCompleted:
+		return withNextSteps(coordinator.ErrEnded(id, coordinator.StatusCompleted), c)
+	case coordinator.CodePreconditionFailed:
+		return coordinator.ErrPreconditionFailed()
+	case coordinator.CodePinned:
+		return coordinator.ErrPinned(id)
+	default:
+		return nil
+	}
+}
+
+// withNextSteps adds the ids that a late refusal carries.
+func withNextSteps(e *coordinator.Error, c *cursor) *coordinator.Error {
+	if !c.more() {
+		return e
+	}
+	current, latest := c.id(), c.id()
+	return e.WithNextSteps(current, latest)
+}
