@@ -11,6 +11,8 @@ import (
 const (
 	// keyMemory is how much a KeySet keeps in memory before it spills, in bytes.
 	keyMemory = 8 << 20
+	// firstRecords is how many keys a KeySet has room for at first.
+	firstRecords = 64
 	// maxSuspects is how many pairs of equal fingerprints are gathered before
 	// their keys are compared.
 	maxSuspects = 1024
@@ -27,13 +29,6 @@ type KeySet struct {
 	records    []keyRecord
 	spill      spill
 	err        error
-}
-
-// keyRecord is the fingerprint of a key and the place of its line.
-type keyRecord struct {
-	fingerprint uint64
-	offset      int64
-	line        int64
 }
 
 var errFinishedKeys = errors.New("the keys are already finished")
@@ -61,11 +56,16 @@ func (k *KeySet) add(record keyRecord) error {
 		return k.err
 	}
 	if len(k.records) == k.maxRecords {
-		sortRecords(k.records)
+		sortRecords(k.records, topByte)
 		if k.err = k.spill.write(k.records); k.err != nil {
 			return k.err
 		}
 		k.records = k.records[:0]
+	}
+	if len(k.records) == cap(k.records) {
+		// append would grow in small steps, and all of them are garbage.
+		size := min(max(firstRecords, 2*len(k.records)), k.maxRecords)
+		k.records = append(make([]keyRecord, 0, size), k.records...)
 	}
 	k.records = append(k.records, record)
 	return nil
@@ -82,7 +82,7 @@ func (k *KeySet) Finish(part io.ReaderAt) error {
 		return k.err
 	}
 	k.err = errFinishedKeys
-	sortRecords(k.records)
+	sortRecords(k.records, topByte)
 	next, err := k.spill.merge(k.records, k.maxRecords)
 	if err != nil {
 		return err
@@ -118,17 +118,6 @@ func (k *KeySet) Finish(part io.ReaderAt) error {
 func (k *KeySet) Close() error {
 	k.records = nil
 	return k.spill.close()
-}
-
-// sortRecords sorts by fingerprint and then by place, so that of two equal ones
-// the earlier line comes first.
-func sortRecords(records []keyRecord) {
-	slices.SortFunc(records, func(a, b keyRecord) int {
-		if c := cmp.Compare(a.fingerprint, b.fingerprint); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.offset, b.offset)
-	})
 }
 
 // suspicion is two places whose keys have the same fingerprint.

@@ -32,8 +32,8 @@ type nameSet struct {
 // nameScope is the part of a nameSet that belongs to one open object. Its names
 // are refs[first:], or in a hash table once they are more than a few.
 type nameScope struct {
-	first, unescaped int
-	count            int
+	first, unescaped uint32
+	count            uint32
 	table            []nameRef
 }
 
@@ -57,11 +57,14 @@ func (n *nameSet) release() {
 }
 
 func (n *nameSet) open() nameScope {
-	return nameScope{first: len(n.refs), unescaped: len(n.unescaped)}
+	return nameScope{first: uint32(len(n.refs)), unescaped: uint32(len(n.unescaped))}
 }
 
 func (n *nameSet) close(s *nameScope) {
 	n.refs, n.unescaped = n.refs[:s.first], n.unescaped[:s.unescaped]
+	if s.table != nil {
+		s.table = nil // it may be large, and the scope's memory stays for the next
+	}
 }
 
 // add adds the name src[start:end] to an object, unless it is there already. The object
@@ -77,8 +80,11 @@ func (n *nameSet) add(s *nameScope, start, end int, escaped bool) (ref nameRef, 
 	}
 	if s.table == nil {
 		for _, other := range n.refs[s.first:] {
-			if n.equal(other, name) {
-				return ref, false
+			// Most names differ in where they end, which is cheap to see.
+			if end := int(other) + len(name); end >= len(n.src) || n.src[end] == '"' {
+				if n.equal(other, name) {
+					return ref, false
+				}
 			}
 		}
 		n.refs = append(n.refs, ref)
@@ -95,7 +101,7 @@ func (n *nameSet) add(s *nameScope, start, end int, escaped bool) (ref nameRef, 
 	}
 	s.table[slot] = ref
 	s.count++
-	if s.count > len(s.table)/4*3 {
+	if int(s.count) > len(s.table)/4*3 {
 		n.grow(s, s.table, 2*len(s.table))
 	}
 	return ref, true
@@ -119,8 +125,11 @@ func (n *nameSet) equal(ref nameRef, name []byte) bool {
 		at -= len(n.src)
 	}
 	from = from[at:]
-	return len(from) > len(name) && from[len(name)] == end && bytes.Equal(from[:len(name)], name) &&
-		bytes.IndexByte(name, end) < 0
+	if len(from) <= len(name) || from[len(name)] != end || !bytes.Equal(from[:len(name)], name) {
+		return false
+	}
+	// A name with the end in it would be compared with what is behind the other.
+	return bytes.IndexByte(name, end) < 0
 }
 
 // find returns the slot of name, or the empty slot where it belongs.

@@ -83,9 +83,5 @@ func (h runHeap) sink(i int) {
 }
 
 func (h runHeap) less(i, j int) bool {
-	a, b := &h[i].head, &h[j].head
-	if a.fingerprint != b.fingerprint {
-		return a.fingerprint < b.fingerprint
-	}
-	return a.offset < b.offset
+	return compareRecords(h[i].head, h[j].head) < 0
 }

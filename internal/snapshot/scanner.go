@@ -49,7 +49,7 @@ type memberSpan struct {
 type level struct {
 	object bool
 	// index is the place of the current element of an array.
-	index int
+	index uint32
 	// name is the current member of an object, as nameSet knows it.
 	name nameRef
 	// scope is the object's share of the names.
@@ -184,7 +184,7 @@ func (s *scanner) memberName(pos int) (int, error) {
 // endMember notes where the current member of the outermost object ends, if it
 // is one of those that are remembered.
 func (s *scanner) endMember(pos int) {
-	if n := len(s.members); n > 0 && n == s.levels[0].scope.count {
+	if n := len(s.members); n > 0 && n == int(s.levels[0].scope.count) {
 		s.members[n-1].end = pos
 		s.members[n-1].spaced = s.lastSpace > s.members[n-1].start
 	}
@@ -197,7 +197,6 @@ func (s *scanner) push(object bool) {
 func (s *scanner) pop() {
 	top := &s.levels[len(s.levels)-1]
 	s.names.close(&top.scope)
-	*top = level{} // lets the table of a large object go
 	s.levels = s.levels[:len(s.levels)-1]
 }
 
@@ -240,7 +239,7 @@ func (s *scanner) pointer(levels int) string {
 		if l.object {
 			token = pointerToken(s.names.text(l.name))
 		} else {
-			token = strconv.AppendInt(nil, int64(l.index), 10)
+			token = strconv.AppendUint(nil, uint64(l.index), 10)
 		}
 		if len(pointer)+1+len(token) > maxPointer {
 			break

@@ -9,9 +9,6 @@ import (
 	"os"
 )
 
-// recordSize is the length of a keyRecord, in memory and in the file.
-const recordSize = 24
-
 // minRunBuffer is what a run is read through at least, in bytes.
 const minRunBuffer = 4 << 10
 
