@@ -1,0 +1,136 @@
+package storetest
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// Get reads one checkpoint.
+func (r *reference) Get(_ context.Context, ref coordinator.Ref) (coordinator.CheckpointDetail, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, v, err := r.read(ref)
+	if err != nil {
+		return coordinator.CheckpointDetail{}, err
+	}
+	detail := coordinator.CheckpointDetail{Checkpoint: v}
+	for _, task := range slices.Sorted(maps.Keys(c.acks)) {
+		if len(detail.Acks) < coordinator.AcksShown {
+			detail.Acks = append(detail.Acks, c.acks[task].Ack)
+		}
+	}
+	return detail, nil
+}
+
+func (r *reference) read(ref coordinator.Ref) (*refCheckpoint, coordinator.Checkpoint, error) {
+	j, err := r.job(ref.Job)
+	if err != nil {
+		return nil, coordinator.Checkpoint{}, err
+	}
+	c, err := j.find(ref.ID)
+	if err != nil {
+		return nil, coordinator.Checkpoint{}, err
+	}
+	return c, r.view(c), nil
+}
+
+// List reads newest first.
+func (r *reference) List(_ context.Context, call coordinator.ListCall) (coordinator.ListResult, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j, err := r.job(call.Job)
+	if err != nil {
+		return coordinator.ListResult{}, err
+	}
+	ids := j.ids(func(c *refCheckpoint) bool {
+		task := call.NotAckedBy
+		return (call.Before < 0 || c.ID < call.Before) &&
+			(call.Status == "" || r.view(c).Status == call.Status) &&
+			(task == "" || c.acks[task] == nil && (!c.NamedTasks || slices.Contains(c.names, task)))
+	})
+	slices.Reverse(ids)
+	result := coordinator.ListResult{Next: -1}
+	for i, id := range ids {
+		if i == call.Limit {
+			result.Next = ids[i-1]
+			break
+		}
+		result.Checkpoints = append(result.Checkpoints, r.view(j.checkpoints[id]))
+	}
+	return result, nil
+}
+
+// Tasks reads a page of tasks.
+func (r *reference) Tasks(_ context.Context, call coordinator.TasksCall) (coordinator.TasksResult, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, v, err := r.read(call.Ref)
+	if err != nil {
+		return coordinator.TasksResult{}, err
+	}
+	result := coordinator.TasksResult{Checkpoint: v}
+	for _, id := range c.tasks() {
+		state := c.task(id)
+		if id <= call.After || call.Status != "" && call.Status != state.Status {
+			continue
+		}
+		if len(result.Tasks) == call.Limit {
+			result.Next = result.Tasks[call.Limit-1].TaskID
+			break
+		}
+		result.Tasks = append(result.Tasks, state)
+	}
+	return result, nil
+}
+
+// tasks are the ids of the known tasks in byte order.
+func (c *refCheckpoint) tasks() []string {
+	if c.NamedTasks {
+		return c.names
+	}
+	return slices.Sorted(maps.Keys(c.acks))
+}
+
+func (c *refCheckpoint) task(id string) coordinator.TaskState {
+	state := coordinator.TaskState{TaskID: id, Status: coordinator.TaskMissing}
+	if ack := c.acks[id]; ack != nil {
+		state.Status, state.Ack = coordinator.TaskAcknowledged, ptr(ack.Ack)
+	} else if part, ok := c.uploaded[id]; ok {
+		state.Uploaded = ptr(info(part))
+	}
+	return state
+}
+
+// Task reads one task.
+func (r *reference) Task(_ context.Context, ref coordinator.Ref, task string) (coordinator.TaskState, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, _, err := r.read(ref)
+	if err != nil {
+		return coordinator.TaskState{}, err
+	}
+	if !slices.Contains(c.tasks(), task) {
+		return coordinator.TaskState{}, coordinator.ErrTaskNotInCheckpoint(c.ID, task)
+	}
+	return c.task(task), nil
+}
+
+// Jobs reads the state of every job.
+func (r *reference) Jobs(context.Context) ([]coordinator.JobState, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var states []coordinator.JobState
+	for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
+		j := r.jobs[name]
+		state := coordinator.JobState{Job: name, Epoch: j.epoch, NextID: j.next, LatestID: -1, ObservedAt: r.clock()}
+		state.Pending = len(j.ids(func(c *refCheckpoint) bool { return c.alive(state.ObservedAt) }))
+		if c := j.latest(); c != nil {
+			state.LatestID, state.LatestAt = c.ID, c.EndedAt
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}

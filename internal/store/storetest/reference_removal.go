@@ -1,0 +1,128 @@
+package storetest
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// Delete removes a checkpoint; a pending one ends first.
+func (r *reference) Delete(_ context.Context, call coordinator.DeleteCall) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j, c, err := r.find(call.Job, call.ID)
+	switch {
+	case err != nil:
+		return err
+	case !met(call.If, c.Tag(), true):
+		return coordinator.ErrPreconditionFailed()
+	case c.Pinned && !call.Force:
+		return coordinator.ErrPinned(c.ID)
+	}
+	r.remove(j, c, coordinator.ReasonAborted, coordinator.DeletedByRequest)
+	return nil
+}
+
+// remove ends a pending checkpoint and removes it.
+func (r *reference) remove(j *refJob, c *refCheckpoint, reason coordinator.FailureReason, why coordinator.DeletionReason) {
+	delete(j.checkpoints, c.ID) // first, so that its end does not push another record out
+	if c.Status == coordinator.StatusPending {
+		r.end(j, c, coordinator.StatusAborted, coordinator.Failure{Reason: reason})
+	}
+	r.observer.Deleted(j.name, c.ID, why)
+}
+
+// Cleanup removes unpinned checkpoints until keep of them survive: first those that did
+// not complete, then completed ones, each oldest first, and passes over held ones.
+func (r *reference) Cleanup(_ context.Context, call coordinator.CleanupCall) (coordinator.CleanupResult, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j, err := r.job(call.Job)
+	if err != nil {
+		return coordinator.CleanupResult{}, err
+	}
+	if !call.DryRun {
+		r.settle(j)
+	}
+	order := append(
+		j.ids(func(c *refCheckpoint) bool { return !c.Pinned && !c.Completed() }),
+		j.ids(func(c *refCheckpoint) bool { return !c.Pinned && c.Completed() })...)
+	result := coordinator.CleanupResult{Kept: len(order)}
+	for _, id := range order {
+		c := j.checkpoints[id]
+		switch {
+		case result.Kept <= call.Keep:
+			return result, nil
+		case c.leased(r.clock()):
+			result.Skipped = append(result.Skipped, id)
+		case len(result.Deleted) == call.Max:
+			result.More = true
+			return result, nil
+		default:
+			if !call.DryRun {
+				r.remove(j, c, coordinator.ReasonEvicted, coordinator.DeletedByCleanup)
+			}
+			result.Deleted = append(result.Deleted, id)
+			result.Kept--
+		}
+	}
+	return result, nil
+}
+
+// Recover restarts the fleet.
+func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (coordinator.RecoverResult, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j := r.make(call.Job)
+	return once(j, call.Token, func() (coordinator.RecoverResult, error) {
+		if known, ok := j.keys["recover "+call.Key]; ok && call.Key != "" {
+			return r.recoverAgain(j, known, call.Fingerprint)
+		}
+		result := coordinator.RecoverResult{}
+		for _, id := range j.ids(func(c *refCheckpoint) bool { return c.Status == coordinator.StatusPending }) {
+			result.Ended = append(result.Ended, id)
+		}
+		r.settle(j)
+		for _, id := range j.ids(func(c *refCheckpoint) bool { return c.Status == coordinator.StatusPending }) {
+			r.end(j, j.checkpoints[id], coordinator.StatusAborted, coordinator.Failure{Reason: coordinator.ReasonSuperseded})
+		}
+		j.epoch++
+		result.Epoch = j.epoch
+		record := refKey{fingerprint: call.Fingerprint, id: -1, epoch: j.epoch}
+		if c := j.latest(); c != nil {
+			c.leases[call.Token] = r.clock() + call.LeaseMs
+			record.id, result.Checkpoint = c.ID, ptr(r.view(c))
+		}
+		if call.Key != "" {
+			j.keys["recover "+call.Key] = record
+		}
+		return result, nil
+	})
+}
+
+// recoverAgain answers a recovery whose Idempotency-Key is known.
+func (r *reference) recoverAgain(j *refJob, known refKey, fingerprint string) (coordinator.RecoverResult, error) {
+	result := coordinator.RecoverResult{Epoch: known.epoch, Repeated: true}
+	switch c := j.checkpoints[known.id]; {
+	case known.fingerprint != fingerprint:
+		return coordinator.RecoverResult{}, coordinator.ErrIdempotencyKeyReused()
+	case c != nil:
+		result.Checkpoint = ptr(r.view(c))
+	case known.id >= 0:
+		return coordinator.RecoverResult{}, coordinator.ErrIdempotencyTargetDeleted(known.id)
+	}
+	return result, nil
+}
+
+// Sweep writes expiry and applies retention where leases had held it up.
+func (r *reference) Sweep(_ context.Context, call coordinator.SweepCall) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
+		r.settle(r.jobs[name])
+		r.retain(r.jobs[name], call.Keep)
+	}
+	return nil
+}
