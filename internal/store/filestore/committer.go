@@ -1,0 +1,203 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// batchLimit is how many changes share a transaction at most. It bounds the memory of a
+// batch: each may carry a part of InlineBytes.
+const batchLimit = 256
+
+// change is one queued function over a transaction.
+type change struct {
+	ctx   context.Context //nolint:containedctx // It travels through the queue with its call.
+	apply func(*step) error
+	// step and err are the outcome, valid once done is closed. step is nil where nothing
+	// was changed.
+	step *step
+	err  error
+	done chan struct{}
+}
+
+// committer is the only writer of the database. It runs the changes that wait in one
+// transaction, in the order in which they came, and syncs once for all of them.
+type committer struct {
+	db    *bolt.DB
+	clock func() int64
+
+	mu     sync.Mutex
+	queue  []*change
+	closed bool
+	wake   chan struct{} // capacity 1: a token says that the queue is not empty
+	idle   chan struct{} // closed when the goroutine has ended
+
+	// broken is why no more changes are taken, see commit.
+	broken atomic.Pointer[error]
+}
+
+func newCommitter(db *bolt.DB, clock func() int64) *committer {
+	c := &committer{db: db, clock: clock, wake: make(chan struct{}, 1), idle: make(chan struct{})}
+	go c.run()
+	return c
+}
+
+var errClosed = errors.New("the store is closed")
+
+// do applies a change and returns when it is durable. The error is the change's own
+// refusal, which is as durable as what it wrote before refusing; or nothing was changed.
+//
+// A ctx that ends keeps the change from running; once it runs, do waits for it, so that
+// the caller always knows the outcome.
+func (c *committer) do(ctx context.Context, apply func(*step) error) (*step, error) {
+	if broken := c.broken.Load(); broken != nil {
+		return nil, coordinator.ErrStoreUnavailable(*broken)
+	}
+	ch := &change{ctx: ctx, apply: apply, done: make(chan struct{})}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, coordinator.ErrStoreUnavailable(errClosed)
+	}
+	c.queue = append(c.queue, ch)
+	select {
+	case c.wake <- struct{}{}:
+	default: // a token is there already
+	}
+	c.mu.Unlock()
+	<-ch.done
+	return ch.step, ch.err
+}
+
+// close lets the queued changes finish and ends the goroutine.
+func (c *committer) close() {
+	c.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		close(c.wake)
+	}
+	c.mu.Unlock()
+	<-c.idle
+}
+
+func (c *committer) run() {
+	defer close(c.idle)
+	for range c.wake {
+		for batch := c.take(); len(batch) > 0; batch = c.take() {
+			c.commit(batch)
+			for _, ch := range batch {
+				close(ch.done)
+			}
+		}
+	}
+}
+
+func (c *committer) take() []*change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := min(len(c.queue), batchLimit)
+	batch := c.queue[:n:n]
+	c.queue = c.queue[n:]
+	if len(c.queue) == 0 {
+		c.queue = nil // let the array go with its batch
+	}
+	return batch
+}
+
+// commit gives every change of the batch its outcome. A change that panics spoils the
+// transaction that it shares; so the transaction is rolled back, that change fails, and
+// the others run again without it.
+func (c *committer) commit(batch []*change) {
+	for len(batch) > 0 {
+		guilty, err := c.attempt(batch)
+		switch {
+		case err == nil:
+			return
+		case guilty >= 0:
+			fail(batch[guilty], err)
+			rest := append([]*change{}, batch[:guilty]...)
+			batch = append(rest, batch[guilty+1:]...)
+		case len(batch) > 1 && c.broken.Load() == nil:
+			// Nobody knows whose pages did not fit on the disk: alone, a change that
+			// frees room is not refused for its neighbour's sake.
+			for i := range batch {
+				c.commit(batch[i : i+1])
+			}
+			return
+		default:
+			for _, ch := range batch {
+				fail(ch, err)
+			}
+			return
+		}
+	}
+}
+
+func fail(ch *change, err error) { ch.step, ch.err = nil, err }
+
+// attempt runs the batch in one transaction. On error nothing was changed; guilty is the
+// index of the change whose fault it was, -1 when it was the commit's.
+func (c *committer) attempt(batch []*change) (guilty int, err error) {
+	if broken := c.broken.Load(); broken != nil {
+		return -1, coordinator.ErrStoreUnavailable(*broken)
+	}
+	tx, err := c.db.Begin(true)
+	if err != nil {
+		return -1, coordinator.ErrStoreUnavailable(fmt.Errorf("begin: %w", err))
+	}
+	committed := false
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = coordinator.ErrInternal(fmt.Errorf("a change panicked: %v\n%s", cause, debug.Stack()))
+		}
+		if !committed {
+			_ = tx.Rollback() // its only error is that a failed Commit has rolled back already
+		}
+	}()
+	ledger := newLedger(tx)
+	for i, ch := range batch {
+		guilty = i
+		if cause := context.Cause(ch.ctx); cause != nil {
+			ch.step, ch.err = nil, interrupted(cause)
+			continue
+		}
+		ch.step = &step{ledger: ledger, now: c.clock()}
+		ch.err = ch.apply(ch.step)
+		if _, refusal := errors.AsType[*coordinator.Error](ch.err); ch.err != nil && !refusal {
+			return i, coordinator.ErrInternal(ch.err)
+		}
+	}
+	guilty = -1
+	if !ledger.dirty {
+		return -1, nil // nothing to sync: late and repeated messages cost no disk
+	}
+	ledger.flush()
+	if err := tx.Commit(); err != nil {
+		return -1, c.commitFailed(err)
+	}
+	committed = true
+	return -1, nil
+}
+
+// commitFailed judges a failed commit. A full disk shows before the page that makes the
+// commit valid is written, so nothing was changed. After any other failure nobody knows
+// what is on the disk, and a file system that failed a sync once may report the next one
+// as good although pages are missing. So the store takes no more changes; the next start
+// reads what the disk really has.
+func (c *committer) commitFailed(err error) error {
+	err = fmt.Errorf("commit: %w", err)
+	if isFull(err) {
+		return coordinator.ErrStoreFull(err)
+	}
+	broken := fmt.Errorf("writing failed earlier, start the server again: %w", err)
+	c.broken.Store(&broken)
+	return coordinator.ErrOutcomeUnknown(err)
+}

@@ -1,0 +1,197 @@
+package filestore
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// jobRecord is what is kept of a job itself.
+type jobRecord struct {
+	Schema int `json:"v"`
+	// NextID is the id of the next checkpoint; ids below it were given.
+	NextID int64 `json:"next"`
+	Epoch  int64 `json:"epoch"`
+	// Timestamp is the highest display timestamp that was given.
+	Timestamp int64 `json:"ts"`
+	// Clock is an upper bound of the start of everything pending, so that a step back of
+	// the clock shows without reading any record.
+	Clock int64 `json:"clock"`
+	// Pending, Retained and Remains count the members of their sets; Remains counts
+	// those of ended that are not pinned.
+	Pending  int `json:"pending"`
+	Retained int `json:"retained"`
+	Remains  int `json:"remains"`
+}
+
+// job is a job within one transaction.
+type job struct {
+	jobRecord
+	name string
+	// b is nil for the default job until something was triggered in it.
+	b       *bolt.Bucket
+	read    map[int64]*checkpoint // nil for an id that has no record
+	changed bool
+}
+
+// job finds a job; nil when there is none of that name. The default job always exists.
+func (l *ledger) job(name string) *job {
+	if j, known := l.jobs[name]; known {
+		return j
+	}
+	j := &job{name: name, b: child(l.tx.Bucket(bucketJobs), []byte(name)), read: map[int64]*checkpoint{}}
+	if j.b == nil {
+		if name != coordinator.DefaultJob {
+			return nil
+		}
+	} else if err := json.Unmarshal(j.b.Get(keyRecord), &j.jobRecord); err != nil || j.Schema != schemaVersion {
+		// Without its counter a job could give an id again: it is better out of order.
+		panic(fmt.Errorf("the record of job %q has version %d and cannot be read: %w", name, j.Schema, err))
+	}
+	l.jobs[name] = j
+	return j
+}
+
+// makeJob finds a job or makes it, ready to be written.
+func (s *step) makeJob(name string) *job {
+	j := s.job(name)
+	if j == nil {
+		j = &job{name: name, read: map[int64]*checkpoint{}}
+		s.jobs[name] = j
+	}
+	if j.b == nil {
+		j.b = s.bucket(s.tx.Bucket(bucketJobs), []byte(name))
+		j.Schema = schemaVersion
+		s.touchJob(j)
+	}
+	return j
+}
+
+// jobNames lists the jobs, the default one among them.
+func (l *ledger) jobNames() []string {
+	var names []string
+	isDefault := false
+	for name := range ascend(l.tx.Bucket(bucketJobs), nil) {
+		names = append(names, string(name))
+		isDefault = isDefault || string(name) == coordinator.DefaultJob
+	}
+	if !isDefault {
+		names = append(names, coordinator.DefaultJob)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// touchJob marks the job's record as changed.
+func (l *ledger) touchJob(j *job) { j.changed, l.dirty = true, true }
+
+// join puts an id into one of the job's sets and leave takes it out; n is the set's
+// counter, nil where it has none.
+func (l *ledger) join(j *job, set []byte, id int64, n *int) {
+	b := l.bucket(j.b, set)
+	if b.Get(idKey(id)) != nil {
+		return
+	}
+	l.put(b, idKey(id), present)
+	if n != nil {
+		*n++
+		l.touchJob(j)
+	}
+}
+
+func (l *ledger) leave(j *job, set []byte, id int64, n *int) {
+	b := child(j.b, set)
+	if get(b, idKey(id)) == nil {
+		return
+	}
+	l.delete(b, idKey(id))
+	if n != nil {
+		*n--
+		l.touchJob(j)
+	}
+}
+
+// latest finds the latest completed checkpoint; nil when there is none.
+func (j *job) latest() *checkpoint {
+	for k := range descend(child(j.b, bucketCompleted), nil) {
+		if c := j.checkpoint(idOf(k)); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// current finds the newest checkpoint that can still be acknowledged; nil when there is none.
+func (j *job) current(now int64) *checkpoint {
+	for k := range descend(child(j.b, bucketPending), nil) {
+		if c := j.checkpoint(idOf(k)); c != nil && !c.overdue(now) {
+			return c
+		}
+	}
+	return nil
+}
+
+// find gives the checkpoint that a call names. late adds to a refusal for a deleted one
+// where its sender can go on.
+func (s *step) find(ref coordinator.Ref, late bool) (*checkpoint, error) {
+	j := s.job(ref.Job)
+	if j == nil {
+		return nil, coordinator.ErrJobNotFound(ref.Job)
+	}
+	if ref.ID == coordinator.Latest {
+		if c := j.latest(); c != nil {
+			return c, nil
+		}
+		return nil, coordinator.ErrNoCompletedCheckpoint(ref.Job)
+	}
+	if c := j.checkpoint(ref.ID); c != nil {
+		return c, nil
+	}
+	refusal := coordinator.ErrCheckpointNotFound(ref.Job, ref.ID)
+	if ref.ID < j.NextID {
+		refusal = coordinator.ErrCheckpointDeleted(ref.Job, ref.ID)
+	}
+	if late {
+		s.nextSteps(j, refusal)
+	}
+	return nil, refusal
+}
+
+// findToChange is find for a change: what time has done to the checkpoint is written first.
+func (s *step) findToChange(job string, id int64, late bool) (*checkpoint, error) {
+	c, err := s.find(coordinator.Ref{Job: job, ID: id}, late)
+	if err == nil {
+		s.settle(c)
+	}
+	return c, err
+}
+
+// nextSteps tells a late sender where to go on.
+func (s *step) nextSteps(j *job, refusal *coordinator.Error) *coordinator.Error {
+	idOrNil := func(c *checkpoint) *int64 {
+		if c == nil {
+			return nil
+		}
+		return &c.id
+	}
+	return refusal.WithNextSteps(idOrNil(j.current(s.now)), idOrNil(j.latest()))
+}
+
+// highestAttempt is the highest attempt of a task that the job has heard from.
+func (j *job) highestAttempt(task string) int64 {
+	if v := get(child(j.b, bucketAttempts), []byte(task)); v != nil {
+		return idOf(v)
+	}
+	return 0
+}
+
+// hearAttempt keeps the attempt of an accepted message.
+func (s *step) hearAttempt(j *job, task string, attempt int64) {
+	if attempt > j.highestAttempt(task) {
+		s.put(s.bucket(j.b, bucketAttempts), []byte(task), idKey(attempt))
+	}
+}

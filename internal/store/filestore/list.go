@@ -1,0 +1,142 @@
+package filestore
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"slices"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// Get reads one checkpoint with its first acknowledgements.
+func (s *Store) Get(ctx context.Context, ref coordinator.Ref) (coordinator.CheckpointDetail, error) {
+	return read(ctx, s, func(st *step) (coordinator.CheckpointDetail, error) {
+		c, err := st.find(ref, false)
+		if err != nil {
+			return coordinator.CheckpointDetail{}, err
+		}
+		detail := coordinator.CheckpointDetail{Checkpoint: c.view(st.now)}
+		for task, given := range c.acks("") {
+			if len(detail.Acks) == coordinator.AcksShown {
+				break
+			}
+			detail.Acks = append(detail.Acks, given.view(c, task))
+		}
+		return detail, nil
+	})
+}
+
+// acks yields the acknowledgements of tasks behind the task after, in byte order.
+func (c *checkpoint) acks(afterTask string) iter.Seq2[string, *ack] {
+	return func(yield func(string, *ack) bool) {
+		for task, text := range ascend(child(c.b, bucketAcks), after(afterTask)) {
+			given := new(ack)
+			_ = json.Unmarshal(text, given) // see checkpoint.ack
+			if !yield(string(task), given) {
+				return
+			}
+		}
+	}
+}
+
+// List reads checkpoints newest first.
+func (s *Store) List(ctx context.Context, call coordinator.ListCall) (coordinator.ListResult, error) {
+	return read(ctx, s, func(st *step) (coordinator.ListResult, error) {
+		j := st.job(call.Job)
+		if j == nil {
+			return coordinator.ListResult{}, coordinator.ErrJobNotFound(call.Job)
+		}
+		result := coordinator.ListResult{Next: -1}
+		for c := range j.newestFirst(call.Status, call.Before) {
+			if !c.matches(call, st.now) {
+				continue
+			}
+			if n := len(result.Checkpoints); n == call.Limit {
+				result.Next = result.Checkpoints[n-1].ID
+				break
+			}
+			result.Checkpoints = append(result.Checkpoints, c.view(st.now))
+		}
+		return result, nil
+	})
+}
+
+// newestFirst yields the checkpoints below the id before that may have the status. Those
+// that are overdue stand among the pending ones until somebody writes their expiry.
+func (j *job) newestFirst(status coordinator.Status, before int64) iter.Seq[*checkpoint] {
+	var limit []byte
+	if before >= 0 {
+		limit = idKey(before)
+	}
+	readable := func(sources ...iter.Seq[int64]) iter.Seq[*checkpoint] {
+		return func(yield func(*checkpoint) bool) {
+			for _, source := range sources {
+				for id := range source {
+					if c := j.checkpoint(id); c != nil && !yield(c) {
+						return
+					}
+				}
+			}
+		}
+	}
+	set := func(name []byte) iter.Seq[int64] {
+		return func(yield func(int64) bool) {
+			for k := range descend(child(j.b, name), limit) {
+				if !yield(idOf(k)) {
+					return
+				}
+			}
+		}
+	}
+	switch status {
+	case coordinator.StatusPending:
+		return readable(set(bucketPending))
+	case coordinator.StatusCompleted:
+		return readable(set(bucketCompleted))
+	case coordinator.StatusExpired, coordinator.StatusAborted:
+		// Both sets are small: what ended is trimmed, what is pending is capped.
+		merged := slices.Concat(slices.Collect(set(bucketPending)), slices.Collect(set(bucketEnded)))
+		slices.Sort(merged)
+		slices.Reverse(merged)
+		return readable(slices.Values(merged))
+	}
+	return readable(set(bucketCheckpoints))
+}
+
+func (c *checkpoint) matches(call coordinator.ListCall, now int64) bool {
+	if call.Status != "" && c.at(now).Status != call.Status {
+		return false
+	}
+	task := call.NotAckedBy
+	return task == "" || c.ack(task) == nil && c.expects(task)
+}
+
+// Jobs reads the state of every job.
+func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
+	return read(ctx, s, func(st *step) ([]coordinator.JobState, error) {
+		var states []coordinator.JobState
+		for _, name := range st.jobNames() {
+			if j := st.readableJob(name); j != nil {
+				states = append(states, st.jobState(j))
+			}
+		}
+		return states, nil
+	})
+}
+
+func (s *step) jobState(j *job) coordinator.JobState {
+	state := coordinator.JobState{
+		Job: j.name, Epoch: j.Epoch, NextID: j.NextID, Pending: j.Pending, LatestID: -1, ObservedAt: s.now,
+	}
+	for k := range ascend(child(j.b, bucketDeadlines), nil) {
+		if idOf(k) >= s.now {
+			break
+		}
+		state.Pending-- // its expiry is not written yet
+	}
+	if c := j.latest(); c != nil {
+		state.LatestID, state.LatestAt = c.id, c.EndedAt
+	}
+	return state
+}

@@ -1,0 +1,74 @@
+package filestore
+
+import (
+	"encoding/json"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// InlineBytes is the size up to which a part lies in the database; a larger one gets a
+// file. Small parts are thus durable with the commit that names them, and large ones
+// neither stay in the database's memory map nor make it grow.
+const InlineBytes = 64 << 10
+
+// part is where the part of a task lies.
+type part struct {
+	// Upload names the upload that wrote it, and its file.
+	Upload  string `json:"u"`
+	File    bool   `json:"f,omitempty"`
+	Bytes   int64  `json:"b,omitempty"`
+	Entries int64  `json:"e,omitempty"`
+	// Digest is "" for a part without entries.
+	Digest string `json:"d,omitempty"`
+}
+
+func newPart(upload string, info coordinator.PartInfo, file bool) part {
+	p := part{Upload: upload, File: file, Bytes: info.Bytes, Entries: info.Entries}
+	if info.Digest != coordinator.EmptyDigest {
+		p.Digest = info.Digest
+	}
+	return p
+}
+
+func (p part) info() coordinator.PartInfo {
+	info := coordinator.PartInfo{Entries: p.Entries, Bytes: p.Bytes, Digest: p.Digest}
+	if info.Digest == "" {
+		info.Digest = coordinator.EmptyDigest
+	}
+	return info
+}
+
+// part finds the part of a task; nil when it has none.
+func (c *checkpoint) part(task string) *part {
+	text := get(child(c.b, bucketParts), []byte(task))
+	if text == nil {
+		return nil
+	}
+	p := new(part)
+	if json.Unmarshal(text, p) != nil {
+		return nil
+	}
+	return p
+}
+
+// setPart makes p the part of a task in place of the one before. content is nil for a
+// part with a file, which belongs to the record from now on.
+func (s *step) setPart(c *checkpoint, task string, p part, content []byte) {
+	before := c.part(task)
+	if before != nil && before.File {
+		s.dropFile(before.Upload)
+		c.Files--
+	}
+	key := []byte(task)
+	s.putJSON(s.bucket(c.b, bucketParts), key, p)
+	if p.File {
+		s.adoptFile(p.Upload)
+		c.Files++
+	}
+	if content != nil {
+		s.put(s.bucket(c.b, bucketContent), key, content)
+	} else {
+		s.delete(child(c.b, bucketContent), key)
+	}
+	s.touch(c)
+}

@@ -1,0 +1,77 @@
+package filestore
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// Recover aborts everything pending, raises the epoch, and leases the latest completed
+// checkpoint.
+func (s *Store) Recover(ctx context.Context, call coordinator.RecoverCall) (coordinator.RecoverResult, error) {
+	return mutate(ctx, s, func(st *step) (coordinator.RecoverResult, error) {
+		if j := st.job(call.Job); j != nil {
+			known, err := st.recall(j, verbRecover, call.Idempotency)
+			if err != nil {
+				return coordinator.RecoverResult{}, err
+			}
+			if known != nil {
+				return st.recoveredBefore(j, call, known)
+			}
+		}
+		return st.recover(st.makeJob(call.Job), call), nil
+	})
+}
+
+func (s *step) recover(j *job, call coordinator.RecoverCall) coordinator.RecoverResult {
+	var result coordinator.RecoverResult
+	for _, id := range ids(child(j.b, bucketPending), everything) {
+		c := j.checkpoint(id)
+		if c == nil {
+			continue
+		}
+		if s.settle(c); c.Status == coordinator.StatusPending {
+			s.abort(c, failure{Reason: coordinator.ReasonSuperseded})
+		}
+		result.Ended = append(result.Ended, id)
+	}
+	j.Epoch++
+	s.touchJob(j)
+	result.Epoch = j.Epoch
+	did := remembered{ID: noCheckpoint, Epoch: j.Epoch, Ended: result.Ended}
+	if c := j.latest(); c != nil {
+		s.leaseForRecovery(c, j.Epoch, call.LeaseMs)
+		view := c.view(s.now)
+		did.ID, result.Checkpoint = c.id, &view
+	}
+	s.remember(j, verbRecover, call.Idempotency, did)
+	return result
+}
+
+// recoveredBefore answers a repeat: the same epoch and checkpoint for every worker of
+// one crash. Each of them is about to restore, so the lease starts anew.
+func (s *step) recoveredBefore(j *job, call coordinator.RecoverCall, known *remembered) (coordinator.RecoverResult, error) {
+	result := coordinator.RecoverResult{Epoch: known.Epoch, Repeated: !known.madeBy(call.Idempotency)}
+	if !result.Repeated {
+		result.Ended = slices.Clone(known.Ended)
+	}
+	if known.ID == noCheckpoint {
+		return result, nil
+	}
+	c := j.checkpoint(known.ID)
+	if c == nil {
+		return coordinator.RecoverResult{}, coordinator.ErrIdempotencyTargetDeleted(known.ID)
+	}
+	s.leaseForRecovery(c, known.Epoch, call.LeaseMs)
+	view := c.view(s.now)
+	result.Checkpoint = &view
+	return result, nil
+}
+
+func (s *step) leaseForRecovery(c *checkpoint, epoch, leaseMs int64) {
+	if leaseMs > 0 {
+		s.lease(c, "recover "+strconv.FormatInt(epoch, 10), s.now+leaseMs)
+	}
+}

@@ -1,0 +1,102 @@
+package filestore
+
+import (
+	"context"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// remove takes a checkpoint out of the store; one that is pending must have ended before.
+func (s *step) remove(c *checkpoint, why coordinator.DeletionReason) {
+	j := c.job
+	s.dropFiles(c, func(string) bool { return true })
+	s.leave(j, bucketCompleted, c.id, nil)
+	s.leave(j, bucketRetained, c.id, &j.Retained)
+	if get(child(j.b, bucketEnded), idKey(c.id)) != nil {
+		s.leave(j, bucketEnded, c.id, nil)
+		if !c.Pinned {
+			j.Remains--
+			s.touchJob(j)
+		}
+	}
+	s.drop(child(j.b, bucketCheckpoints), idKey(c.id))
+	j.read[c.id] = nil
+	job, id := j.name, c.id
+	s.report(func(o coordinator.Observer) { o.Deleted(job, id, why) })
+}
+
+// evict removes a checkpoint of any status. One that is pending ends first, so that
+// whoever waits for it is told.
+func (s *step) evict(c *checkpoint, reason coordinator.FailureReason, why coordinator.DeletionReason) {
+	if c.Status == coordinator.StatusPending {
+		s.leavePending(c)
+		c.Status, c.EndedAt, c.Failure = coordinator.StatusAborted, s.now, &failure{Reason: reason}
+		s.reportEnd(c)
+	}
+	s.remove(c, why)
+}
+
+// trimEnded keeps the newest of the unpinned checkpoints that ended uncompleted.
+func (s *step) trimEnded(j *job) {
+	if j.Remains <= coordinator.EndedKept {
+		return
+	}
+	kept := 0
+	var over []*checkpoint
+	for k := range descend(child(j.b, bucketEnded), nil) {
+		c := j.checkpoint(idOf(k))
+		if c == nil || c.Pinned {
+			continue
+		}
+		if kept++; kept > coordinator.EndedKept {
+			over = append(over, c)
+		}
+	}
+	for _, c := range over {
+		s.remove(c, coordinator.DeletedByRetention)
+	}
+}
+
+// retain keeps the newest completed, unpinned checkpoints; keep 0 keeps all. Leased ones
+// wait for a later call. The latest completed one survives by itself: it is pinned, or
+// the newest of those that count. One call removes at most removalStep; it tells whether
+// it removed that many and there may be more.
+func (s *step) retain(j *job, keep int) (more bool) {
+	over := j.Retained - keep
+	if keep <= 0 || over <= 0 {
+		return false
+	}
+	removed := 0
+	for _, id := range ids(child(j.b, bucketRetained), over) {
+		if removed == removalStep {
+			return true
+		}
+		if c := j.checkpoint(id); c != nil && !c.leased(s.now) {
+			s.remove(c, coordinator.DeletedByRetention)
+			removed++
+		}
+	}
+	return false
+}
+
+// removalStep bounds how many checkpoints one change removes, and with it how long
+// acknowledgements wait for it.
+const removalStep = coordinator.CleanupStep
+
+// Delete removes a checkpoint.
+func (s *Store) Delete(ctx context.Context, call coordinator.DeleteCall) error {
+	_, err := mutate(ctx, s, func(st *step) (struct{}, error) {
+		c, err := st.findToChange(call.Job, call.ID, false)
+		switch {
+		case err != nil:
+			return struct{}{}, err
+		case !met(call.If, c.tag(), true):
+			return struct{}{}, coordinator.ErrPreconditionFailed()
+		case c.Pinned && !call.Force:
+			return struct{}{}, coordinator.ErrPinned(c.id)
+		}
+		st.evict(c, coordinator.ReasonAborted, coordinator.DeletedByRequest)
+		return struct{}{}, nil
+	})
+	return err
+}

@@ -1,0 +1,206 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// Options configure a [Store]. The zero value is a production store.
+type Options struct {
+	// Observer is told of checkpoints that end or go. Defaults to coordinator.Silence.
+	Observer coordinator.Observer
+	// Clock gives the time in Unix milliseconds and is the store's only clock. Defaults
+	// to the process clock.
+	Clock func() int64
+	// LockTimeout is how long Open waits for another process to leave the directory, as
+	// one that is just shutting down does. Defaults to one second.
+	LockTimeout time.Duration
+}
+
+func (o Options) orDefaults() Options {
+	if o.Observer == nil {
+		o.Observer = coordinator.Silence{}
+	}
+	if o.Clock == nil {
+		o.Clock = func() int64 { return time.Now().UnixMilli() }
+	}
+	if o.LockTimeout <= 0 {
+		o.LockTimeout = time.Second
+	}
+	return o
+}
+
+// Store is a [coordinator.Store] in one directory. It is safe for concurrent use.
+type Store struct {
+	db        *bolt.DB
+	committer *committer
+	folder    *folder
+	observer  coordinator.Observer
+	clock     func() int64
+
+	uploadsMu sync.Mutex
+	uploads   map[string]*upload // running ones by their id
+}
+
+var _ coordinator.Store = (*Store)(nil)
+
+// schemaVersion is the version of the layout in buckets.go. A directory of a newer one
+// is refused; records of a newer one do not exist.
+const schemaVersion = 1
+
+// Open opens the store in dir and makes the directory where there is none. The error
+// says what to do; most often another process has the directory.
+func Open(dir string, options Options) (*Store, error) {
+	options = options.orDefaults()
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	db, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, &bolt.Options{
+		Timeout: options.LockTimeout,
+		// The list of free pages is rebuilt at start, which saves writing it with every
+		// commit; a map of it stays fast where deletions have left many holes.
+		NoFreelistSync: true,
+		FreelistType:   bolt.FreelistMapType,
+		NoStatistics:   true,
+	})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("the data directory %q is in use by another process: stop that one, or give this one a directory of its own with --data: %w", dir, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %q: %w", filepath.Join(dir, "meta.db"), err)
+	}
+	s := &Store{db: db, observer: options.Observer, clock: options.Clock, uploads: map[string]*upload{}}
+	if err := s.prepare(dir); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	s.committer = newCommitter(db, options.Clock)
+	return s, nil
+}
+
+// prepare brings the directory into the state that everything else relies on.
+func (s *Store) prepare(dir string) error {
+	err := s.db.Update(func(tx *bolt.Tx) error {
+		for _, name := range [][]byte{bucketMeta, bucketFiles, bucketJobs} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return fmt.Errorf("make bucket %s: %w", name, err)
+			}
+		}
+		meta := tx.Bucket(bucketMeta)
+		if found := meta.Get(keySchema); found != nil && idOf(found) != schemaVersion {
+			return fmt.Errorf("the data directory %q has layout %d and this server knows %d: use the server that wrote it, or a newer one", dir, idOf(found), schemaVersion)
+		}
+		return meta.Put(keySchema, idKey(schemaVersion))
+	})
+	if err != nil {
+		return fmt.Errorf("prepare meta.db: %w", err)
+	}
+	if s.folder, err = openFolder(filepath.Join(dir, "parts")); err != nil {
+		return err
+	}
+	if err := s.sweepOrphans(); err != nil {
+		return err
+	}
+	// A crash must not take meta.db and parts/ out of the directory again.
+	return syncFolder(dir)
+}
+
+// sweepOrphans removes files that no record names: of uploads that a crash cut short, and
+// of checkpoints that a crash removed before their files.
+func (s *Store) sweepOrphans() error {
+	names, err := s.folder.list()
+	if err != nil {
+		return err
+	}
+	err = s.db.View(func(tx *bolt.Tx) error {
+		named := tx.Bucket(bucketFiles)
+		for _, name := range names {
+			if named.Get([]byte(name)) == nil {
+				s.folder.discard(name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look for orphans: %w", err)
+	}
+	return s.folder.unlink(len(names))
+}
+
+// Close waits for the running changes and closes the directory. Later calls are refused
+// with CodeStoreUnavailable.
+func (s *Store) Close() error {
+	s.committer.close()
+	s.endUploads()
+	return errors.Join(s.folder.unlink(unlinkAll), s.db.Close())
+}
+
+// mutate applies a change, durable when it returns, and then does what had to wait for
+// that: reports, and removing files. A refused change may have written as well: the
+// expiry of what it refused for.
+func mutate[T any](ctx context.Context, s *Store, apply func(*step) (T, error)) (T, error) {
+	var result T
+	done, err := s.committer.do(ctx, func(st *step) error {
+		var err error
+		result, err = apply(st)
+		st.finish()
+		return err
+	})
+	if done != nil {
+		for _, report := range done.reports {
+			report(s.observer)
+		}
+		s.folder.discard(done.dropped...)
+		// Failing to remove a file fails nobody; the next sweep tries again and says so.
+		_ = s.folder.unlink(unlinkNow)
+	}
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return result, nil
+}
+
+// read runs f over what is stored now. f must not keep what it was handed, nor wait for
+// anything: an open transaction holds up the committer where the file grows.
+func read[T any](ctx context.Context, s *Store, f func(*step) (T, error)) (T, error) {
+	var result T
+	if cause := context.Cause(ctx); cause != nil {
+		return result, interrupted(cause)
+	}
+	err := s.db.View(func(tx *bolt.Tx) error {
+		var err error
+		result, err = f(&step{ledger: newLedger(tx), now: s.clock()})
+		return err
+	})
+	if err == nil {
+		return result, nil
+	}
+	var none T
+	if _, refusal := errors.AsType[*coordinator.Error](err); refusal {
+		return none, err
+	}
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) || errors.Is(err, fs.ErrClosed) {
+		return none, coordinator.ErrStoreUnavailable(errClosed)
+	}
+	return none, coordinator.ErrInternal(err)
+}
+
+// Health reaches for the database. After a failed commit it answers
+// CodeStoreUnavailable until the process starts again.
+func (s *Store) Health(ctx context.Context) ([]coordinator.Warning, error) {
+	if broken := s.committer.broken.Load(); broken != nil {
+		return nil, coordinator.ErrStoreUnavailable(*broken)
+	}
+	return read(ctx, s, func(*step) ([]coordinator.Warning, error) { return nil, nil })
+}

@@ -1,0 +1,111 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// everything is no limit.
+const everything = math.MaxInt
+
+// sweepStep bounds how many of each kind one change of the sweep handles, and with it
+// how long acknowledgements wait for it.
+const sweepStep = 100
+
+// Sweep does the work that no request waits for. A job that fails does not keep the
+// others from being swept.
+func (s *Store) Sweep(ctx context.Context, call coordinator.SweepCall) error {
+	due, err := read(ctx, s, func(st *step) ([]string, error) { return st.due(call.Keep), nil })
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, name := range due {
+		for more := true; more; {
+			if more, err = mutate(ctx, s, func(st *step) (bool, error) { return st.sweep(name, call.Keep), nil }); err != nil {
+				failed = append(failed, err)
+			}
+		}
+	}
+	s.endSilentUploads()
+	if err := s.folder.unlink(everything); err != nil {
+		failed = append(failed, storageError(err))
+	}
+	return errors.Join(failed...)
+}
+
+// due lists the jobs that have something to sweep: it looks at the first entry of each
+// index, so that idle jobs cost next to nothing.
+func (s *step) due(keep int) []string {
+	var due []string
+	for _, name := range s.jobNames() {
+		if j := s.readableJob(name); j != nil && s.isDue(j, keep) {
+			due = append(due, name)
+		}
+	}
+	return due
+}
+
+func (s *step) isDue(j *job, keep int) bool {
+	passed := func(index []byte) bool {
+		for k := range ascend(child(j.b, index), nil) {
+			return idOf(k) < s.now
+		}
+		return false
+	}
+	return s.now < j.Clock || passed(bucketDeadlines) || passed(bucketCallExpiries) ||
+		(keep > 0 && j.Retained > keep) || j.Remains > coordinator.EndedKept
+}
+
+// readableJob is job for those who pass over a job whose record cannot be read.
+func (l *ledger) readableJob(name string) (j *job) {
+	defer func() {
+		if recover() != nil {
+			j = nil
+		}
+	}()
+	return l.job(name)
+}
+
+// sweep is one bounded step in one job; more tells that there may be more to do.
+func (s *step) sweep(name string, keep int) (more bool) {
+	j := s.job(name)
+	if j == nil {
+		return false
+	}
+	more = s.catchUp(j, sweepStep)
+	more = s.retain(j, keep) || more
+	more = s.forgetCalls(j, sweepStep) || more
+	s.crowded = append(s.crowded, j) // unpinning may have left too many ended ones
+	return more
+}
+
+// catchUp writes the expiry of at most limit overdue checkpoints, and moves the start of
+// all pending ones after the clock stepped back. It tells whether there may be more.
+func (s *step) catchUp(j *job, limit int) (more bool) {
+	if s.now < j.Clock {
+		for _, id := range ids(child(j.b, bucketPending), everything) {
+			if c := j.checkpoint(id); c != nil && s.now < c.Start {
+				s.rebase(c)
+			}
+		}
+		j.Clock = s.now
+		s.touchJob(j)
+	}
+	var overdue []*checkpoint
+	for k := range ascend(child(j.b, bucketDeadlines), nil) {
+		if idOf(k) >= s.now || len(overdue) == limit {
+			break
+		}
+		if c := j.checkpoint(idOf(k[len(idKey(0)):])); c != nil {
+			overdue = append(overdue, c)
+		}
+	}
+	for _, c := range overdue {
+		s.expire(c)
+	}
+	return len(overdue) == limit
+}

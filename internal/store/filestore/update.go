@@ -1,0 +1,56 @@
+package filestore
+
+import (
+	"context"
+	"maps"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// Update changes labels, description and pin.
+func (s *Store) Update(ctx context.Context, call coordinator.UpdateCall) (coordinator.Checkpoint, error) {
+	return mutate(ctx, s, func(st *step) (coordinator.Checkpoint, error) {
+		c, err := st.findToChange(call.Job, call.ID, false)
+		if err != nil {
+			return coordinator.Checkpoint{}, err
+		}
+		if !met(call.If, c.tag(), true) {
+			return coordinator.Checkpoint{}, coordinator.ErrPreconditionFailed()
+		}
+		if call.Labels != nil {
+			c.Labels = maps.Clone(*call.Labels)
+		}
+		if call.Description != nil {
+			c.Description = *call.Description
+		}
+		if call.Pinned != nil && *call.Pinned != c.Pinned {
+			st.pin(c, *call.Pinned)
+		}
+		st.bump(c)
+		return c.view(st.now), nil
+	})
+}
+
+// pin pins or unpins a checkpoint: pinned ones do not count among those that retention
+// and the trimming of ended ones keep.
+func (s *step) pin(c *checkpoint, pinned bool) {
+	c.Pinned = pinned
+	s.touch(c)
+	j := c.job
+	switch c.Status {
+	case coordinator.StatusPending:
+	case coordinator.StatusCompleted:
+		if pinned {
+			s.leave(j, bucketRetained, c.id, &j.Retained)
+		} else {
+			s.join(j, bucketRetained, c.id, &j.Retained)
+		}
+	case coordinator.StatusExpired, coordinator.StatusAborted:
+		if pinned {
+			j.Remains--
+		} else {
+			j.Remains++
+		}
+		s.touchJob(j)
+	}
+}
