@@ -51,7 +51,7 @@ func (f *faults) err() error {
 func (f *faults) ref(job string, id int64) {
 	f.param("job", CheckJob(job))
 	if id != Latest {
-		f.param("checkpointId", CheckCounter(id))
+		f.param("id", CheckCounter(id))
 	}
 }
 

@@ -249,3 +249,9 @@ func (r *Restore) Close() {
 		r.coordinator.observer.BackgroundFailed("close_restore", err)
 	}
 }
+
+// Abandon ends a restore that nobody is going to resume, and gives its lease back at once.
+func (r *Restore) Abandon() {
+	r.release()
+	r.Close()
+}

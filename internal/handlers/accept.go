@@ -1,0 +1,67 @@
+package handlers
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// checkAccept refuses only what Accept rules out: a client that accepts problems but not
+// the success is taken to mean both.
+func checkAccept(r *http.Request, o operation) error {
+	ranges := r.Header.Values("Accept")
+	if len(o.produces) == 0 || len(ranges) == 0 {
+		return nil
+	}
+	header := strings.Join(ranges, ",")
+	for _, mediaType := range append([]string{mediaProblem}, o.produces...) {
+		if accepts(header, mediaType) {
+			return nil
+		}
+	}
+	return &coordinator.Error{
+		Code:   coordinator.CodeNotAcceptable,
+		Detail: fmt.Sprintf("This is served as %s. Change the Accept header, or leave it out.", strings.Join(o.produces, " or ")),
+	}
+}
+
+// accepts tells whether an Accept header lets a media type through: the most specific
+// range that matches decides (RFC 9110 section 12.5.1). An empty header accepts anything,
+// and so does one that cannot be read.
+func accepts(header, mediaType string) bool {
+	major, _, _ := strings.Cut(mediaType, "/")
+	best, accepted, readable := 0, false, false
+	for part := range strings.SplitSeq(header, ",") {
+		pattern, parameters, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		readable = true
+		specificity := 0
+		switch pattern {
+		case mediaType:
+			specificity = 3
+		case major + "/*":
+			specificity = 2
+		case "*/*":
+			specificity = 1
+		}
+		if specificity > best {
+			best, accepted = specificity, weight(parameters["q"]) > 0
+		}
+	}
+	return accepted || !readable
+}
+
+// weight is the q of a media range; one that is absent or cannot be read is 1.
+func weight(q string) float64 {
+	value, err := strconv.ParseFloat(q, 64)
+	if err != nil {
+		return 1
+	}
+	return value
+}

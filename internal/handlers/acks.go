@@ -1,0 +1,83 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/checkpointd/checkpointd/api"
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// Acknowledge takes one acknowledgement, or a list of them as one step.
+func (s *server) Acknowledge(ctx context.Context, request api.AcknowledgeRequestObject) (api.AcknowledgeResponseObject, error) {
+	if request.Body.Acks != nil {
+		return s.acknowledgeAll(ctx, request)
+	}
+	budget := maxInlineParts
+	item, err := ackItemOf("", request.Body.One(), &budget)
+	if err != nil {
+		return nil, err
+	}
+	id := int64(request.ID)
+	outcome, err := s.coordinator.Acknowledge(ctx, jobOf(request.Params.Job), id, item)
+	if err != nil {
+		return nil, err
+	}
+	return api.Acknowledge200JSONResponse{Single: new(ackResultOf(id, outcome))}, nil
+}
+
+func (s *server) acknowledgeAll(ctx context.Context, request api.AcknowledgeRequestObject) (api.AcknowledgeResponseObject, error) {
+	items, err := ackItemsOf(request.Body)
+	if err != nil {
+		return nil, err
+	}
+	id := int64(request.ID)
+	result, err := s.coordinator.AcknowledgeAll(ctx, jobOf(request.Params.Job), id, items)
+	if err != nil {
+		return nil, err
+	}
+	return api.Acknowledge200JSONResponse{Bulk: new(bulkAckResultOf(id, result))}, nil
+}
+
+// ackItemsOf maps a list. The number is checked first, so that a list beyond the limit is
+// not rendered for nothing.
+func ackItemsOf(body *api.AckBody) ([]coordinator.AckItem, error) {
+	if body.TaskID != "" || body.Attempt != nil || body.Epoch != nil || body.State != nil || body.Digest != nil {
+		return nil, invalidRequest("/acks", "The body is one acknowledgement or a list of them, not both. Leave out acks, or all members beside it.")
+	}
+	if len(body.Acks) > coordinator.MaxBulkAcks {
+		return nil, coordinator.ErrLimitExceeded("bulkAcks", coordinator.MaxBulkAcks, fmt.Sprintf("The call has %d acknowledgements", len(body.Acks)))
+	}
+	items := make([]coordinator.AckItem, len(body.Acks))
+	budget := maxInlineParts
+	for i, ack := range body.Acks {
+		item, err := ackItemOf(fmt.Sprintf("/acks/%d", i), ack, &budget)
+		if err != nil {
+			return nil, err
+		}
+		items[i] = item
+	}
+	return items, nil
+}
+
+// ackItemOf maps one acknowledgement that stands at pointer in the body. budget is how
+// many bytes the parts of the call may still have.
+func ackItemOf(pointer string, ack api.AckRequest, budget *int) (coordinator.AckItem, error) {
+	item := coordinator.AckItem{
+		TaskID: ack.TaskID, Attempt: valueOr(ack.Attempt, 0), Epoch: ack.Epoch, Digest: valueOr(ack.Digest, ""),
+	}
+	if ack.Digest != nil {
+		if err := coordinator.CheckDigest(*ack.Digest); err != nil {
+			return item, invalidRequest(pointer+"/digest", err.Error())
+		}
+	}
+	if err := coordinator.CheckTaskID(ack.TaskID); err != nil {
+		return item, invalidRequest(pointer+"/taskId", err.Error())
+	}
+	if ack.State == nil {
+		return item, nil
+	}
+	part, err := renderPart(pointer+"/state", ack.TaskID, ack.State, budget)
+	item.Part = part
+	return item, err
+}

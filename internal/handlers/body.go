@@ -1,0 +1,168 @@
+package handlers
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// heldBody keeps a request's body from the generated code, which would decode it laxly
+// and whole. To that code it looks like an empty object, or like nothing when there is
+// nothing; the gate decodes what is behind it, or the handler of a stream reads it.
+type heldBody struct {
+	source io.ReadCloser
+	// peeked is the first byte, once it was needed to tell whether there is any.
+	peeked []byte
+	// shown is how much of the stand-in was read.
+	shown int
+}
+
+const standIn = "{}"
+
+// Read gives the stand-in.
+func (b *heldBody) Read(p []byte) (int, error) {
+	if b.shown == 0 {
+		if err := b.peek(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, standIn[b.shown:])
+	b.shown += n
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// peek reads the first byte; io.EOF means that there is no body.
+func (b *heldBody) peek() error {
+	var first [1]byte
+	if _, err := io.ReadFull(b.source, first[:]); err != nil {
+		if errors.Is(err, io.EOF) {
+			return io.EOF
+		}
+		return &bodyError{err}
+	}
+	b.peeked = first[:]
+	return nil
+}
+
+// Close closes what is behind.
+func (b *heldBody) Close() error { return b.source.Close() }
+
+// real is the body as it was sent.
+func (b *heldBody) real() io.Reader { return io.MultiReader(bytes.NewReader(b.peeked), b.source) }
+
+// bodyError is a body that could not be read to its end, which is the sender's doing.
+type bodyError struct{ cause error }
+
+func (e *bodyError) Error() string { return "reading the body: " + e.cause.Error() }
+func (e *bodyError) Unwrap() error { return e.cause }
+
+// takeBody decodes the body of a request into where the generated code has put its
+// stand-in, and gives its length.
+func (s *server) takeBody(e *exchange, request any) (int, error) {
+	field := reflect.ValueOf(request).FieldByName("Body")
+	if !field.IsValid() || field.IsNil() {
+		return 0, nil // the operation has no body, or an optional one was left out
+	}
+	if err := checkMediaType(e.request, mediaJSON); err != nil {
+		return 0, err
+	}
+	raw, err := s.readBody(e)
+	if err != nil {
+		return 0, err
+	}
+	return len(raw), decodeStrict(raw, field.Interface())
+}
+
+// readBody reads a JSON body of limited size in limited time.
+func (s *server) readBody(e *exchange) ([]byte, error) {
+	const bytesPerSecond = 64 << 10
+	limit, length := e.operation.bodyLimit, e.request.ContentLength
+	if length > limit {
+		return nil, bodyTooLarge(e.operation, length)
+	}
+	if length < 0 {
+		length = limit
+	}
+	control := http.NewResponseController(e.writer)
+	patience := s.options.BodyTimeout + time.Duration(length/bytesPerSecond)*time.Second
+	// A server without deadlines, as in some tests, reads without them.
+	_ = control.SetReadDeadline(time.Now().Add(patience))
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+
+	var raw bytes.Buffer
+	if e.request.ContentLength > 0 {
+		raw.Grow(int(e.request.ContentLength) + bytes.MinRead)
+	}
+	n, err := raw.ReadFrom(io.LimitReader(e.body.real(), limit+1))
+	if err != nil {
+		return nil, &bodyError{err}
+	}
+	if n > limit {
+		return nil, bodyTooLarge(e.operation, 0)
+	}
+	return raw.Bytes(), nil
+}
+
+// bodyTooLarge names the limit; length 0 is one that was not announced.
+func bodyTooLarge(o operation, length int64) *coordinator.Error {
+	limit := o.bodyLimit
+	if limit == maxBody+bodySlack {
+		limit = maxBody // as GET /limits has it
+	}
+	what := "The body is too large"
+	if length > 0 {
+		what = fmt.Sprintf("The body has %d bytes", length)
+	}
+	return coordinator.ErrTooLarge(o.limitName, limit, what)
+}
+
+// checkMediaType refuses a body in another form than those wanted. Forms and plain text,
+// which pages of other origins can send without asking, are among the refused.
+func checkMediaType(r *http.Request, wanted ...string) error {
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return &coordinator.Error{
+			Code:   coordinator.CodeUnsupportedMediaType,
+			Detail: "Compressed bodies are not read here. Send the body without Content-Encoding.",
+		}
+	}
+	if _, ok := mediaTypeOf(r, wanted...); ok {
+		return nil
+	}
+	return &coordinator.Error{
+		Code:   coordinator.CodeUnsupportedMediaType,
+		Detail: fmt.Sprintf("This takes %s. Set the Content-Type header so; with curl: -H 'Content-Type: %s'.", strings.Join(wanted, " or "), wanted[0]),
+	}
+}
+
+// mediaTypeOf gives the one of the wanted media types that the body has. UTF-8 is the
+// only charset.
+func mediaTypeOf(r *http.Request, wanted ...string) (string, bool) {
+	header := r.Header.Values("Content-Type")
+	if len(header) != 1 {
+		return "", false
+	}
+	mediaType, parameters, err := mime.ParseMediaType(header[0])
+	if err != nil {
+		return "", false
+	}
+	if charset, has := parameters["charset"]; has && !strings.EqualFold(charset, "utf-8") {
+		return "", false
+	}
+	for _, want := range wanted {
+		if mediaType == want {
+			return want, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,71 @@
+package handlers
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// quoted is a strong entity tag as a header has it.
+func quoted(tag string) string { return `"` + tag + `"` }
+
+// entityTags is one or more entity tags with commas between (RFC 9110 section 8.8.3).
+var (
+	entityTags = regexp.MustCompile(`^[ \t,]*(?:W/)?"[!#-~\x80-\xff]*"(?:[ \t]*,[ \t,]*(?:W/)?"[!#-~\x80-\xff]*")*[ \t,]*$`)
+	entityTag  = regexp.MustCompile(`(?:W/)?"[!#-~\x80-\xff]*"`)
+)
+
+// tagsOf splits If-Match or If-None-Match into tags with their quotes; any is the star.
+func tagsOf(name, header string) (tags []string, any bool, err error) {
+	if strings.TrimSpace(header) == "*" {
+		return nil, true, nil
+	}
+	if !entityTags.MatchString(header) {
+		return nil, false, invalidParameter(name, `It must be * or entity tags in double quotes with commas between, as an ETag header has them.`)
+	}
+	return entityTag.FindAllString(header, -1), false, nil
+}
+
+// unchanged tells whether a read may answer 304: If-None-Match has the current tag. Weak
+// and strong spellings of a tag are alike here.
+func unchanged(ifNoneMatch *string, tag string) (bool, error) {
+	if ifNoneMatch == nil {
+		return false, nil
+	}
+	tags, anything, err := tagsOf("If-None-Match", *ifNoneMatch)
+	if err != nil || anything {
+		return anything, err
+	}
+	for _, candidate := range tags {
+		if strings.TrimPrefix(candidate, "W/") == quoted(tag) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// precondition reads the conditions of a write. A weak tag is never equal to anything in
+// If-Match, so it keeps its quotes and finds no partner.
+func precondition(ifMatch, ifNoneMatch *string) (coordinator.Precondition, error) {
+	var condition coordinator.Precondition
+	if ifMatch != nil {
+		tags, anything, err := tagsOf("If-Match", *ifMatch)
+		if err != nil {
+			return condition, err
+		}
+		if anything {
+			tags = []string{"*"}
+		}
+		for _, tag := range tags {
+			condition.IfMatch = append(condition.IfMatch, strings.Trim(tag, `"`))
+		}
+	}
+	if ifNoneMatch != nil {
+		if strings.TrimSpace(*ifNoneMatch) != "*" {
+			return condition, invalidParameter("If-None-Match", "A write takes * only: it acts when there is nothing yet.")
+		}
+		condition.IfNoneMatch = true
+	}
+	return condition, nil
+}

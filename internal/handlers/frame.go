@@ -1,0 +1,109 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// exchange is one request and its answer. The strict server hands its handlers neither,
+// but a streamed body has deadlines that only the connection can keep.
+type exchange struct {
+	writer    http.ResponseWriter
+	request   *http.Request
+	body      *heldBody
+	operation operation
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	e, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return e
+}
+
+// frame is around every request, also those that no route takes.
+func (s *server) frame(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(writer http.ResponseWriter, r *http.Request) {
+		w := middleware.NewWrapResponseWriter(writer, r.ProtoMajor)
+		e := &exchange{writer: w, body: &heldBody{source: r.Body}}
+		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
+		r.Body = e.body
+		e.request = r
+		defer s.recoverPanic(w, r)
+
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-cache") // to be kept, but asked for again with its tag
+		// The router works on the escaped path, and parameters are unescaped once, after
+		// it. Without this it would do so only for some paths, and %2F would be a slash.
+		r.URL.RawPath = r.URL.EscapedPath()
+		if err := s.origins.Check(r); err != nil {
+			s.refuse(w, r, crossOrigin(err))
+			return
+		}
+		s.routeHead(r)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// crossOrigin keeps pages of other origins from changing anything: some of our calls have
+// no body, so that the media type alone would not stop a form.
+func crossOrigin(cause error) *coordinator.Error {
+	return &coordinator.Error{
+		Code:   coordinator.CodeForbidden,
+		Detail: "A page of another origin may not change anything here. Call the server from a program, or from a page of its own origin.",
+		Err:    cause,
+	}
+}
+
+// routeHead lets HEAD find the route of GET where the contract has no HEAD of its own.
+func (s *server) routeHead(r *http.Request) {
+	if r.Method != http.MethodHead || s.routes(r, http.MethodHead) {
+		return
+	}
+	chi.RouteContext(r.Context()).RouteMethod = http.MethodGet
+}
+
+func (s *server) routes(r *http.Request, method string) bool {
+	return s.router.Match(chi.NewRouteContext(), method, r.URL.RawPath)
+}
+
+// allowedMethods are the methods that the path takes.
+func (s *server) allowedMethods(r *http.Request) []string {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		if !s.routes(r, method) {
+			continue
+		}
+		allowed = append(allowed, method)
+		if method == http.MethodGet {
+			allowed = append(allowed, http.MethodHead)
+		}
+	}
+	return allowed
+}
+
+// recoverPanic answers what is still possible after a panic. ErrAbortHandler is no panic
+// of ours but the way to break a transfer off.
+func (s *server) recoverPanic(w http.ResponseWriter, r *http.Request) {
+	value := recover()
+	if value == nil {
+		return
+	}
+	if value == http.ErrAbortHandler { //nolint:errorlint // net/http compares it this way too
+		panic(value)
+	}
+	s.refuse(w, r, coordinator.ErrInternal(fmt.Errorf("panic: %v\n%s", value, debug.Stack())))
+}
+
+// started tells whether the head of an answer went out.
+func started(w http.ResponseWriter) bool {
+	wrapped, ok := w.(middleware.WrapResponseWriter)
+	return ok && wrapped.Status() != 0
+}

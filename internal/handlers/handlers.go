@@ -1,0 +1,128 @@
+package handlers
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/checkpointd/checkpointd/api"
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// Options configure [New]. The zero value is valid.
+type Options struct {
+	// OnError is told the cause of an answer that hides it, and of a transfer that broke
+	// off. It may be called from many goroutines. Defaults to dropping it.
+	OnError func(r *http.Request, err error)
+
+	// RequestID names a request in the instance of its problems, as the log does.
+	// Defaults to a new random name for each problem.
+	RequestID func(r *http.Request) string
+
+	// Ready tells whether the store answers, with the warnings about how it is
+	// configured. Defaults to asking the store.
+	Ready func(ctx context.Context) ([]coordinator.Warning, error)
+
+	// Metrics serves GET /metrics. Defaults to an empty answer.
+	Metrics http.Handler
+
+	// ShuttingDown is closed when the server begins to drain: readiness is off from then
+	// on. Defaults to a channel that is never closed.
+	ShuttingDown <-chan struct{}
+
+	// Budget is how long the store may take over a small request; a body adds to it.
+	// Defaults to 1.5 seconds, so that a request to a server whose store is away is
+	// answered within two.
+	Budget time.Duration
+
+	// BodyTimeout is how long a JSON body may take to arrive, in addition to what its
+	// length takes at 64 KiB a second. Defaults to 30 seconds.
+	BodyTimeout time.Duration
+
+	// UploadIdle is how long an upload may pause before it is given up. Defaults to a
+	// minute.
+	UploadIdle time.Duration
+
+	// RestoreIdle is how long the reader of a restore may take to read 256 KiB before it
+	// is given up. Defaults to five minutes.
+	RestoreIdle time.Duration
+
+	// TempDir is where the key fingerprints of large uploads spill. Defaults to the
+	// system's folder for temporary files.
+	TempDir string
+}
+
+func (o Options) orDefaults(c *coordinator.Coordinator) Options {
+	if o.OnError == nil {
+		o.OnError = func(*http.Request, error) {}
+	}
+	if o.RequestID == nil {
+		o.RequestID = func(*http.Request) string { return rand.Text() }
+	}
+	if o.Ready == nil {
+		o.Ready = c.Health
+	}
+	if o.Metrics == nil {
+		o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		})
+	}
+	for _, field := range []struct {
+		value    *time.Duration
+		fallback time.Duration
+	}{
+		{&o.Budget, 1500 * time.Millisecond},
+		{&o.BodyTimeout, 30 * time.Second},
+		{&o.UploadIdle, time.Minute},
+		{&o.RestoreIdle, 5 * time.Minute},
+	} {
+		if *field.value <= 0 {
+			*field.value = field.fallback
+		}
+	}
+	return o
+}
+
+// server implements the generated strict server interface.
+type server struct {
+	coordinator *coordinator.Coordinator
+	options     Options
+	router      chi.Router
+	origins     *http.CrossOriginProtection
+}
+
+var _ api.StrictServerInterface = (*server)(nil)
+
+// New makes the handler of the whole API. A caller that puts chi.NewRouteContext() into
+// the request's context under chi.RouteCtxKey finds the route pattern in it afterwards.
+func New(c *coordinator.Coordinator, options Options) http.Handler {
+	s := &server{
+		coordinator: c,
+		options:     options.orDefaults(c),
+		router:      chi.NewRouter(),
+		origins:     http.NewCrossOriginProtection(),
+	}
+	s.router.Use(s.frame)
+	s.router.NotFound(s.notFound)
+	s.router.MethodNotAllowed(s.methodNotAllowed)
+	strict := api.NewStrictHandlerWithOptions(s, []api.StrictMiddlewareFunc{s.gate}, api.StrictHTTPServerOptions{
+		RequestErrorHandlerFunc:  s.refuseRequest,
+		ResponseErrorHandlerFunc: s.refuse,
+	})
+	return api.HandlerWithOptions(strict, api.ChiServerOptions{
+		BaseRouter:       s.router,
+		ErrorHandlerFunc: s.refuseParameter,
+	})
+}
+
+func (s *server) shuttingDown() bool {
+	select {
+	case <-s.options.ShuttingDown:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,94 @@
+package handlers
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/checkpointd/checkpointd/api"
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// operation is what the gate knows of one operation of the contract.
+type operation struct {
+	// produces are the media types of its success.
+	produces []string
+	// bodyLimit is how many bytes its JSON body may have, limitName the limit's name.
+	bodyLimit int64
+	limitName string
+	// streams tells that its body or its answer is a stream: the handler reads the body
+	// itself, and the budget of a small request is not for the whole.
+	streams bool
+	// heavy tells that it takes several steps in the store.
+	heavy bool
+	// query are the query parameters that it has, nil for one that has none at all.
+	query []queryParameter
+}
+
+const (
+	mediaJSON    = "application/json"
+	mediaNDJSON  = "application/x-ndjson"
+	mediaProblem = "application/problem+json"
+	mediaText    = "text/plain"
+	mediaYAML    = "application/yaml"
+
+	// maxBody is how many bytes a JSON body may have where nothing else is said. It
+	// takes the largest of all, 10 000 task names of a kilobyte or a value of 16 MiB.
+	maxBody = 16 << 20
+	// bodySlack is room for white space and for what stands around the largest value.
+	bodySlack = 64 << 10
+)
+
+// operations has every operation of the contract, by the name of its method in the
+// generated interface; what differs from the ordinary is said by hand.
+var operations = func() map[string]operation {
+	all := map[string]operation{}
+	for method := range reflect.TypeFor[api.StrictServerInterface]().Methods() {
+		all[method.Name] = operation{
+			produces:  []string{mediaJSON},
+			bodyLimit: maxBody + bodySlack, limitName: "bodyBytes",
+			query: queryParametersOf(method.Type.In(1)),
+		}
+	}
+	adjust := func(change func(*operation), names ...string) {
+		for _, name := range names {
+			o := all[name]
+			change(&o)
+			all[name] = o
+		}
+	}
+	adjust(func(o *operation) { o.bodyLimit, o.limitName = coordinator.MaxAckBody, "ackBodyBytes" }, "Acknowledge")
+	adjust(func(o *operation) { o.limitName = "valueBytes" }, "PutSharedEntry", "PutSharedEntryByKey")
+	adjust(func(o *operation) { o.bodyLimit, o.limitName = coordinator.MaxObjectUpload, "objectUploadBytes" }, "UploadPart")
+	adjust(func(o *operation) { o.streams = true }, "UploadPart", "RestoreCheckpoint", "RestoreLatest", "GetMetrics")
+	adjust(func(o *operation) { o.heavy = true }, "CleanupCheckpoints", "GetSnapshot", "GetLatestSnapshot")
+	adjust(func(o *operation) { o.produces = []string{mediaNDJSON} }, "RestoreCheckpoint", "RestoreLatest", "HeadRestore", "HeadRestoreLatest")
+	adjust(func(o *operation) { o.produces = []string{mediaText} }, "GetManifest", "GetLatestManifest")
+	adjust(func(o *operation) { o.produces = []string{mediaText, "application/openmetrics-text"} }, "GetMetrics")
+	adjust(func(o *operation) { o.produces = []string{mediaYAML} }, "GetContract")
+	// A success of these has no body, so there is nothing that could be unacceptable.
+	adjust(func(o *operation) { o.produces = nil }, "DeleteCheckpoint", "DeleteSharedEntry", "DeleteSharedEntryByKey",
+		"ClearSharedState", "PatchSharedState", "PutSharedEntry", "PutSharedEntryByKey")
+	return all
+}()
+
+// queryParametersOf reads the query parameters of an operation from the Params that the
+// generated code declares for it.
+func queryParametersOf(request reflect.Type) []queryParameter {
+	params, has := request.FieldByName("Params")
+	if !has {
+		return nil
+	}
+	known := []queryParameter{}
+	for field := range params.Type.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("form"), ",")
+		if name == "" {
+			continue // a header
+		}
+		kind := field.Type.Kind()
+		if kind == reflect.Pointer {
+			kind = field.Type.Elem().Kind()
+		}
+		known = append(known, queryParameter{name: name, kind: kind, field: field.Index})
+	}
+	return known
+}

@@ -1,0 +1,61 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/checkpointd/checkpointd/api"
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// GetLimits serves the limits.
+func (s *server) GetLimits(context.Context, api.GetLimitsRequestObject) (api.GetLimitsResponseObject, error) {
+	return api.GetLimits200JSONResponse(limitsOf(s.coordinator.Settings())), nil
+}
+
+// GetHealth says that the process serves.
+func (s *server) GetHealth(context.Context, api.GetHealthRequestObject) (api.GetHealthResponseObject, error) {
+	return api.GetHealth200JSONResponse{Status: api.HealthStatusOk}, nil
+}
+
+// GetReadiness says whether requests can be served now.
+func (s *server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObject) (api.GetReadinessResponseObject, error) {
+	if s.shuttingDown() {
+		return nil, &coordinator.Error{
+			Code:   coordinator.CodeShuttingDown,
+			Detail: "The server is shutting down and finishes what it has begun. Send new requests to another replica.",
+		}
+	}
+	warnings, err := s.options.Ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetReadiness200JSONResponse{Status: api.ReadinessStatusReady, Warnings: warningsOf(warnings)}, nil
+}
+
+// GetMetrics serves the metrics.
+func (s *server) GetMetrics(ctx context.Context, _ api.GetMetricsRequestObject) (api.GetMetricsResponseObject, error) {
+	return metricsAnswer{handler: s.options.Metrics, request: exchangeOf(ctx).request}, nil
+}
+
+// metricsAnswer lets another handler answer.
+type metricsAnswer struct {
+	handler http.Handler
+	request *http.Request
+}
+
+func (a metricsAnswer) VisitGetMetricsResponse(w http.ResponseWriter) error {
+	a.handler.ServeHTTP(w, a.request)
+	return nil
+}
+
+// GetContract serves the contract, byte for byte.
+func (s *server) GetContract(context.Context, api.GetContractRequestObject) (api.GetContractResponseObject, error) {
+	return contractAnswer{}, nil
+}
+
+type contractAnswer struct{}
+
+func (contractAnswer) VisitGetContractResponse(w http.ResponseWriter) error {
+	return writeBytes(w, mediaYAML, api.Spec)
+}

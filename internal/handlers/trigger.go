@@ -1,0 +1,36 @@
+package handlers
+
+import (
+	"context"
+
+	"github.com/checkpointd/checkpointd/api"
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// TriggerCheckpoint starts a checkpoint, or finds the one that its key started.
+func (s *server) TriggerCheckpoint(ctx context.Context, request api.TriggerCheckpointRequestObject) (api.TriggerCheckpointResponseObject, error) {
+	result, err := s.coordinator.Trigger(ctx, triggerOf(request.Params, request.Body))
+	if err != nil {
+		return nil, err
+	}
+	body, tag, location := checkpointOf(result.Checkpoint), quoted(result.Checkpoint.Tag()), locationOf(result.Checkpoint)
+	if result.Repeated {
+		return api.TriggerCheckpoint200JSONResponse{TriggeredBeforeJSONResponse: api.TriggeredBeforeJSONResponse{
+			Body: body, Headers: api.TriggeredBeforeResponseHeaders{ETag: tag, Location: location},
+		}}, nil
+	}
+	return api.TriggerCheckpoint201JSONResponse{TriggeredJSONResponse: api.TriggeredJSONResponse{
+		Body: body, Headers: api.TriggeredResponseHeaders{ETag: tag, Location: location},
+	}}, nil
+}
+
+// RecoverJob raises the epoch and names the checkpoint to go on from.
+func (s *server) RecoverJob(ctx context.Context, request api.RecoverJobRequestObject) (api.RecoverJobResponseObject, error) {
+	result, err := s.coordinator.Recover(ctx, coordinator.RecoverRequest{
+		Job: jobOf(request.Params.Job), IdempotencyKey: request.Params.IdempotencyKey,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return api.RecoverJob200JSONResponse(recoveryOf(result)), nil
+}

@@ -1,0 +1,197 @@
+package handlers
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/checkpointd/checkpointd/api"
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/snapshot"
+)
+
+// commitBudget is how long the store may take to make a received part the task's own.
+const commitBudget = 30 * time.Second
+
+// UploadPart receives a part. The store is asked before the first byte is read, so that a
+// client which waits for 100 Continue learns of a refusal before it sends anything.
+func (s *server) UploadPart(ctx context.Context, request api.UploadPartRequestObject) (api.UploadPartResponseObject, error) {
+	e := exchangeOf(ctx)
+	if err := checkMediaType(e.request, mediaNDJSON, mediaJSON); err != nil {
+		return nil, err
+	}
+	digest, err := sha256Of(request.Params.ContentDigest)
+	if err != nil {
+		return nil, err
+	}
+	upload, err := s.beginUpload(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	defer upload.Discard(ctx)
+	part, err := s.receive(e, upload, request.TaskID, digest)
+	if err != nil {
+		return nil, err
+	}
+	commit, cancel := context.WithTimeout(ctx, commitBudget)
+	defer cancel()
+	outcome, err := upload.Commit(commit, part, valueOr(request.Params.Ack, false))
+	if err != nil {
+		return nil, err
+	}
+	return api.UploadPart200JSONResponse(uploadResultOf(int64(request.ID), part, outcome)), nil
+}
+
+// beginUpload asks the store within the budget of a small request. The upload's context
+// lives on until the request ends.
+func (s *server) beginUpload(ctx context.Context, request api.UploadPartRequestObject) (*coordinator.RunningUpload, error) {
+	params := request.Params
+	stream, inTime, cancel := s.starting(ctx)
+	upload, err := s.coordinator.BeginUpload(stream, coordinator.UploadCall{
+		Job: jobOf(params.Job), ID: int64(request.ID), TaskID: request.TaskID,
+		Attempt: valueOr(params.Attempt, 0), Epoch: params.Epoch,
+	})
+	if !inTime() {
+		if err == nil {
+			upload.Discard(ctx)
+		}
+		err = coordinator.ErrStoreUnavailable(err)
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	context.AfterFunc(ctx, cancel)
+	return upload, nil
+}
+
+// receive reads the body into the store and describes the part. When the upload cannot
+// succeed any more, reading ends at once and the cause is the error.
+func (s *server) receive(e *exchange, upload *coordinator.RunningUpload, taskID string, digest []byte) (coordinator.PartInfo, error) {
+	body := &uploadBody{
+		ctx: upload.Context(), source: e.body.real(), control: http.NewResponseController(e.writer), idle: s.options.UploadIdle,
+	}
+	if digest != nil {
+		body.sum = sha256.New()
+	}
+	stop := context.AfterFunc(upload.Context(), body.interrupt)
+	part, err := s.store(e, upload, taskID, body)
+	if !stop() {
+		return coordinator.PartInfo{}, context.Cause(upload.Context())
+	}
+	// The connection outlives the body: a deadline that passed while the part is being
+	// committed would look like a client that went away.
+	_ = body.control.SetReadDeadline(time.Time{})
+	if err == nil && digest != nil {
+		err = checkContentDigest(digest, body.sum.Sum(nil))
+	}
+	return part, err
+}
+
+// store renders the entries of a body into chunks and checks that no key comes twice.
+func (s *server) store(e *exchange, upload *coordinator.RunningUpload, taskID string, body io.Reader) (coordinator.PartInfo, error) {
+	entries, err := entriesOf(e, taskID, body)
+	if err != nil {
+		return coordinator.PartInfo{}, stateRefusal("", err)
+	}
+	keys := snapshot.NewKeySet(s.options.TempDir)
+	defer keys.Close() //nolint:errcheck // The temporary file has no name any more.
+	part := snapshot.NewPartWriter(taskID, s.coordinator.Settings().MaxPartBytes, func(index int, chunk []byte) error {
+		return upload.WriteChunk(upload.Context(), index, chunk)
+	})
+	for {
+		entry, err := entries.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = keys.Add(entry.Key, part.Bytes(), entry.Line)
+		}
+		if err == nil {
+			err = part.Add(entry.Key, entry.Value)
+		}
+		if err != nil {
+			return coordinator.PartInfo{}, stateRefusal("", err)
+		}
+	}
+	stored, err := part.Finish()
+	if err != nil {
+		return coordinator.PartInfo{}, stateRefusal("", err)
+	}
+	if err := keys.Finish(readBack(upload, stored.Bytes)); err != nil {
+		return coordinator.PartInfo{}, stateRefusal("", err)
+	}
+	return coordinator.PartInfo{Entries: stored.Entries, Bytes: stored.Bytes, Digest: stored.Digest}, nil
+}
+
+// entryReader gives the entries of an upload one by one, then io.EOF.
+type entryReader interface {
+	Next() (snapshot.Entry, error)
+}
+
+// entriesOf reads NDJSON as it comes, and a JSON object whole, since it is bounded.
+func entriesOf(e *exchange, taskID string, body io.Reader) (entryReader, error) {
+	if mediaType, _ := mediaTypeOf(e.request, mediaNDJSON, mediaJSON); mediaType == mediaNDJSON {
+		return snapshot.NewLineReader(body, taskID, coordinator.MaxValueBytes), nil
+	}
+	limit := e.operation.bodyLimit
+	raw, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // It is an error of uploadBody.
+	}
+	if int64(len(raw)) > limit {
+		return nil, bodyTooLarge(e.operation, 0)
+	}
+	return snapshot.NewObjectReader(raw, coordinator.MaxValueBytes)
+}
+
+// readBack reads what was uploaded, for keys that look alike.
+func readBack(upload *coordinator.RunningUpload, size int64) io.ReaderAt {
+	return snapshot.ReaderAtFunc(func(p []byte, off int64) (int, error) {
+		n := int(min(int64(len(p)), max(0, size-off)))
+		if err := upload.ReadAt(upload.Context(), p[:n], off); err != nil {
+			return 0, fmt.Errorf("reading the upload back: %w", err)
+		}
+		if n < len(p) {
+			return n, io.EOF
+		}
+		return n, nil
+	})
+}
+
+// uploadBody is the body of an upload: hashed on its way where that is wanted, given up
+// when nothing comes for too long, and at once when ctx ends.
+type uploadBody struct {
+	ctx     context.Context //nolint:containedctx // It is the upload's life, which a Reader cannot be passed.
+	source  io.Reader
+	control *http.ResponseController
+	idle    time.Duration
+	sum     hash.Hash
+}
+
+// Read reads some of the body; its errors are bodyErrors.
+func (b *uploadBody) Read(p []byte) (int, error) {
+	_ = b.control.SetReadDeadline(time.Now().Add(b.idle)) // a server without deadlines waits
+	// In this order, so that an interruption between the two is not undone.
+	if err := b.ctx.Err(); err != nil {
+		return 0, &bodyError{err}
+	}
+	n, err := b.source.Read(p)
+	if b.sum != nil {
+		b.sum.Write(p[:n])
+	}
+	if err != nil && !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = &bodyError{err}
+	}
+	return n, err
+}
+
+// interrupt ends a Read that waits for the client.
+func (b *uploadBody) interrupt() {
+	_ = b.control.SetReadDeadline(time.Unix(1, 0)) // without deadlines the next Read finds out
+}
