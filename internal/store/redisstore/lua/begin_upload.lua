@@ -1,6 +1,8 @@
--- begin_upload: checks that a task may hand in a part now, and names the upload in the
+-- Checks that a task may hand in a part now, and names the upload in the
 -- leased index before its first chunk, so that chunks of a broken upload are found.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  checkpoint id
 -- ARGV[3]  task id
 -- ARGV[4]  epoch, "" is not checked
@@ -9,8 +11,8 @@
 -- ARGV[7]  lease, ms
 -- ARGV[8]  how many tasks a checkpoint may have
 --
--- Returns  ok
--- Errors   job_not_found; checkpoint_not_found, checkpoint_deleted: current id or "",
+-- Body     nothing
+-- Refusals job_not_found; checkpoint_not_found, checkpoint_deleted: current id or "",
 --          latest id or ""; task_not_expected: task; stale_epoch: given, current;
 --          stale_attempt: task, given, highest; checkpoint_expired, checkpoint_aborted,
 --          checkpoint_completed: current id or "", latest id or ""; ack_conflict: task;

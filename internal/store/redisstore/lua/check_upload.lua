@@ -1,6 +1,8 @@
--- check_upload: renews the lease of a running upload, and answers what a commit would be
+-- Renews the lease of a running upload, and answers what a commit would be
 -- refused with now, so that nobody sends gigabytes in vain.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  checkpoint id
 -- ARGV[3]  task id
 -- ARGV[4]  epoch, "" is not checked
@@ -9,8 +11,8 @@
 -- ARGV[7]  lease, ms
 -- ARGV[8]  how many tasks a checkpoint may have
 --
--- Returns  ok
--- Errors   those of begin_upload, and upload_lost
+-- Body     nothing
+-- Refusals those of begin_upload, and upload_lost
 --
 -- Second run: renews the lease again.
 

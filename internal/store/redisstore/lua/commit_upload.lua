@@ -1,7 +1,8 @@
--- commit_upload: makes an upload the part of its task by writing one field of …:parts, and
--- acknowledges in the same step if asked to. What the task had uploaded before becomes
--- garbage.
+-- Makes an upload the part of its task by writing one field of …:parts, and acknowledges
+-- in the same step if asked to. What the task had uploaded before becomes garbage.
 --
+-- KEYS[1]   the job's hash
+-- ARGV[1]   clock (ms, "" = server)
 -- ARGV[2]   checkpoint id
 -- ARGV[3]   task id
 -- ARGV[4]   epoch, "" is not checked
@@ -15,8 +16,9 @@
 -- ARGV[12]  "1" acknowledges
 -- ARGV[13]  retention's number, 0 keeps all
 --
--- Returns  ok: nothing, or the outcome of the acknowledgement as acknowledge_items gives it
--- Errors   those of begin_upload; upload_lost; upload_incomplete: chunks, bytes that the
+-- Body     nothing; with ARGV[12] the required acknowledgements and the outcome of this one,
+--          as acknowledge_items gives it
+-- Refusals those of begin_upload; upload_lost; upload_incomplete: chunks, bytes that the
 --          store has and the caller does not mean
 --
 -- Second run: …:parts names the upload already, so it answers as the first run did, also
@@ -37,9 +39,11 @@ end
 
 local function acknowledge()
   local item = { task = task, attempt = attempt, epoch = epoch, digest = '' }
-  return answer('ok', ack_one(job, id, rec, item, upload, keep))
+  local outcome = ack_one(job, id, rec, item, upload, keep)
+  return answer('ok', { integer(rec.required), outcome })
 end
 
+settle(id, rec)
 local parts = checkpoint_key(id, 'parts')
 local before = redis.call('HGET', parts, task)
 if before and string.sub(before, 1, #upload + 1) == upload .. '|' then
@@ -49,7 +53,6 @@ if before and string.sub(before, 1, #upload + 1) == upload .. '|' then
   return answer('ok', {})
 end
 
-settle(id, rec)
 local refusal = upload_refusal(job, id, rec, task, epoch, attempt, most)
 if refusal then
   return refuse(refusal)

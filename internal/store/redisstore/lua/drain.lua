@@ -1,9 +1,11 @@
--- drain: unlinks a bounded number of chunks that neither a record nor a lease names.
+-- Unlinks a bounded number of chunks that neither a record nor a lease names.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  how many chunks to unlink at most
 --
--- Returns  ok: how much garbage is left, in members of the index
--- Errors   none
+-- Body     how much garbage is left, in members of the index
+-- Refusals none
 --
 -- Second run: goes on where the first one stopped. Members of the index are
 --   upload:<id>:<uploadId>:<chunks>  one part; shrinks from its end
@@ -27,7 +29,8 @@ local function unlink_chunks(id, upload, chunks)
   return left
 end
 
--- A part that is larger than the budget stays garbage under its own name.
+-- A part that is larger than the budget stays garbage under its own name. A part costs
+-- one more than its chunks, or 100 000 empty ones would be one long run.
 local function drop_part(id, text)
   local upload, chunks = string.match(text, '^([^|]*)|(%d+)|')
   if upload then
@@ -36,7 +39,6 @@ local function drop_part(id, text)
       redis.call('ZADD', garbage, integer(now), 'upload:' .. id .. ':' .. upload .. ':' .. integer(left))
     end
   end
-  -- Parts without chunks count too, or a hash of 100 000 of them would be one long run.
   budget = budget - 1
 end
 
@@ -50,12 +52,13 @@ local function drain_upload(member)
       redis.call('ZADD', garbage, added, 'upload:' .. id .. ':' .. upload .. ':' .. integer(left))
     end
   end
+  budget = budget - 1
 end
 
+-- A value of another type under one of our names is not ours: the index forgets it.
 local function drain_parts(member, id)
   local parts = checkpoint_key(id, 'parts')
-  local scanned = redis.pcall('HSCAN', parts, 0, 'COUNT', math.max(1, budget))
-  local rows = not scanned.err and scanned[2] or {}
+  local rows = redis.pcall('HRANDFIELD', parts, budget, 'WITHVALUES')
   for i = 1, #rows, 2 do
     if budget <= 0 then
       return
@@ -63,14 +66,15 @@ local function drain_parts(member, id)
     redis.call('HDEL', parts, rows[i])
     drop_part(id, rows[i + 1])
   end
-  if redis.call('EXISTS', parts) == 0 or scanned.err then
+  if rows.err or redis.call('EXISTS', parts) == 0 then
     redis.call('ZREM', garbage, member)
   end
 end
 
 local function drain_staged(member, id)
   local staged, parts = checkpoint_key(id, 'staged'), checkpoint_key(id, 'parts')
-  for _, task in ipairs(redis.call('SRANDMEMBER', staged, math.max(1, budget))) do
+  local tasks = redis.pcall('SRANDMEMBER', staged, budget)
+  for _, task in ipairs(tasks) do
     if budget <= 0 then
       return
     end
@@ -79,7 +83,7 @@ local function drain_staged(member, id)
     redis.call('HDEL', parts, task)
     drop_part(id, text or '')
   end
-  if redis.call('EXISTS', staged) == 0 then
+  if tasks.err or redis.call('EXISTS', staged) == 0 then
     redis.call('ZREM', garbage, member)
   end
 end

@@ -1,10 +1,12 @@
--- get: reads one checkpoint, or the latest completed one, with its first acknowledgements.
+-- Reads one checkpoint, or the latest completed one, with its first acknowledgements.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  checkpoint id, or "latest" for the latest completed one
 -- ARGV[3]  how many acknowledgements to answer, in byte order of the task ids
 --
--- Returns  ok: view, { taskId, ack, … } with each ack as it is stored
--- Errors   job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted
+-- Body     view, { taskId, ack, … } with each ack as it is stored
+-- Refusals job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted
 --
 -- Second run: reads only.
 

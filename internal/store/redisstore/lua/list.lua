@@ -1,14 +1,16 @@
--- list: looks through checkpoints, newest first by id, for those that pass the filters.
+-- Looks through checkpoints, newest first by id, for those that pass the filters.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  wanted status, "" for all; it is compared with the derived status
 -- ARGV[3]  cursor: look at ids below it, "" from the newest
 -- ARGV[4]  how many to answer at most
 -- ARGV[5]  leave out what this task has acknowledged or may not, "" for nobody
 -- ARGV[6]  how many records to look at, which bounds the run
 --
--- Returns  ok: cursor to go on from ("" at the end), { view, … }. There may be more
+-- Body     cursor to go on from ("" at the end), { view, … }. There may be more
 --          whenever the cursor is not "", also when nothing was found.
--- Errors   job_not_found
+-- Refusals job_not_found
 --
 -- Second run: reads only.
 

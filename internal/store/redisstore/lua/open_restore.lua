@@ -1,14 +1,16 @@
--- open_restore: leases a completed checkpoint for reading.
+-- Leases a completed checkpoint for reading.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  checkpoint id, or "latest" for the latest completed one
 -- ARGV[3]  highest snapshot version that the caller reads
 -- ARGV[4]  lease id
 -- ARGV[5]  lease, ms; 0 takes none
 --
--- Returns  ok: view, digest of the shared state or "" where it is not known yet
--- Errors   job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted;
+-- Body     view, digest of the shared state or "" where it is not known yet
+-- Refusals job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted;
 --          checkpoint_not_completed: id, status; unsupported_version: id, version;
---          damaged: what is not there as recorded
+--          damaged: id, what is not there as recorded
 --
 -- Second run: renews the lease.
 
@@ -27,11 +29,11 @@ end
 
 local shared = redis.call('HMGET', base .. id, 'sentries', 'sdigest')
 if redis.pcall('HLEN', checkpoint_key(id, 'state')) ~= tonumber(shared[1] or '0') then
-  return refuse({ 'damaged', 'the shared state' })
+  return refuse({ 'damaged', id, 'the shared state' })
 end
 if redis.pcall('HLEN', checkpoint_key(id, 'acks')) ~= rec.acked
   or redis.pcall('ZCARD', checkpoint_key(id, 'acked')) ~= rec.acked then
-  return refuse({ 'damaged', 'the list of acknowledgements' })
+  return refuse({ 'damaged', id, 'the list of acknowledgements' })
 end
 
 if lease > 0 then

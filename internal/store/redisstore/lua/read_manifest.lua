@@ -1,13 +1,15 @@
--- read_manifest: reads acknowledgements of a checkpoint with the parts that they count.
+-- Reads acknowledgements of a checkpoint with the parts that they count.
 --
+-- KEYS[1]   the job's hash
+-- ARGV[1]   clock (ms, "" = server)
 -- ARGV[2]   checkpoint id
 -- ARGV[3]   "page" reads in byte order of the task ids; "tasks" reads the named ones
 -- ARGV[4]   with "page": last task id of the page before, "" for the first page
 -- ARGV[5]   with "page": how many to answer at most
 -- ARGV[4]…  with "tasks": the task ids, at most 1000
 --
--- Returns  ok: taskId, ack or "", part or "", … as stored
--- Errors   job_not_found, checkpoint_not_found, checkpoint_deleted
+-- Body     taskId, ack or "", part or "", … as stored
+-- Refusals job_not_found, checkpoint_not_found, checkpoint_deleted
 --
 -- Second run: reads only.
 

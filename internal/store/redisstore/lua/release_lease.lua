@@ -1,10 +1,12 @@
--- release_lease: gives a checkpoint back at once, so that retention need not wait.
+-- Gives a checkpoint back at once, so that retention need not wait.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  checkpoint id
 -- ARGV[3]  lease id
 --
--- Returns  ok, also where there is no such lease or checkpoint
--- Errors   none
+-- Body     nothing, also where there is no such lease or checkpoint
+-- Refusals none
 --
 -- Second run: there is nothing left to remove.
 

@@ -1,11 +1,13 @@
--- renew_lease: holds a checkpoint for longer.
+-- Holds a checkpoint for longer.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  checkpoint id
 -- ARGV[3]  lease id
 -- ARGV[4]  lease, ms
 --
--- Returns  ok
--- Errors   job_not_found, checkpoint_not_found, checkpoint_deleted
+-- Body     nothing
+-- Refusals job_not_found, checkpoint_not_found, checkpoint_deleted
 --
 -- Second run: renews again.
 

@@ -1,10 +1,12 @@
--- shared_entry: reads one entry of a checkpoint's shared state.
+-- Reads one entry of a checkpoint's shared state.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  checkpoint id, or "latest" for the latest completed one
 -- ARGV[3]  key
 --
--- Returns  ok: view, value, entity tag of the value
--- Errors   job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted,
+-- Body     view, value, entity tag of the value
+-- Refusals job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted,
 --          checkpoint_expired and checkpoint_aborted: current id or "", latest id or "";
 --          key_not_found: id, key
 --

@@ -1,9 +1,11 @@
--- shared_state: reads the whole shared state of a checkpoint.
+-- Reads the whole shared state of a checkpoint.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  checkpoint id, or "latest" for the latest completed one
 --
--- Returns  ok: view, { key, value, … } in no order
--- Errors   job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted,
+-- Body     view, { key, value, … } in no order
+-- Refusals job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted,
 --          checkpoint_expired and checkpoint_aborted: current id or "", latest id or ""
 --
 -- Second run: reads only.

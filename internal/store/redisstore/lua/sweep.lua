@@ -1,12 +1,14 @@
--- sweep: does for one job what no request waits for: writes expiry, applies retention where
+-- Does for one job what no request waits for: writes expiry, applies retention where
 -- leases had held it up, gives up uploads and staged names whose lease ran out.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  retention's number, 0 keeps all
 -- ARGV[3]  how many of each kind to handle, which bounds the run
 --
--- Returns  ok: "1" when the same call would find more to do else "0", how much garbage waits
+-- Body     "1" when the same call would find more to do else "0", how much garbage waits
 --          for drain
--- Errors   none
+-- Refusals none
 --
 -- Second run: what is done is not found again; the same holds for two servers sweeping.
 

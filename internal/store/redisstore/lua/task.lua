@@ -1,10 +1,12 @@
--- task: reads one task of a checkpoint.
+-- Reads one task of a checkpoint.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  checkpoint id, or "latest" for the latest completed one
 -- ARGV[3]  task id
 --
--- Returns  ok: ack or "", part that waits for its ack or "", as stored
--- Errors   job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted;
+-- Body     view, ack or "", part that waits for its ack or "", as stored
+-- Refusals job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted;
 --          task_not_in_checkpoint: id
 --
 -- Second run: reads only.
@@ -17,9 +19,9 @@ end
 local id, names = found.id, found.rec.tasks
 local ack = redis.call('HGET', checkpoint_key(id, 'acks'), task)
 if ack then
-  return answer('ok', { id, integer(found.rec.start), ack, '' })
+  return answer('ok', { view(id), ack, '' })
 end
 if names == '' or not redis.call('ZSCORE', base .. 'tasks:' .. names, task) then
-  return refuse({ 'task_not_in_checkpoint', id, task })
+  return refuse({ 'task_not_in_checkpoint', id })
 end
-return answer('ok', { id, integer(found.rec.start), '', redis.call('HGET', checkpoint_key(id, 'parts'), task) or '' })
+return answer('ok', { view(id), '', redis.call('HGET', checkpoint_key(id, 'parts'), task) or '' })

@@ -1,13 +1,15 @@
--- tasks: reads a page of a checkpoint's tasks, in byte order of their ids.
+-- Reads a page of a checkpoint's tasks, in byte order of their ids.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  checkpoint id, or "latest" for the latest completed one
 -- ARGV[3]  "acknowledged" or "missing"; "" is both where the trigger named the tasks, and
 --          otherwise acknowledged ones, since nobody knows the others
 -- ARGV[4]  last task id of the page before, "" for the first page
 -- ARGV[5]  how many to answer at most
 --
--- Returns  ok: view, { taskId, ack or "", part that waits for its ack or "", … } as stored
--- Errors   job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted
+-- Body     view, { taskId, ack or "", part that waits for its ack or "", … } as stored
+-- Refusals job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted
 --
 -- Second run: reads only.
 

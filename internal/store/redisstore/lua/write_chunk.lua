@@ -1,12 +1,14 @@
--- write_chunk: stores one chunk of a running upload under its index.
+-- Stores one chunk of a running upload under its index.
 --
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  checkpoint id
 -- ARGV[3]  upload id
 -- ARGV[4]  index of the chunk, from 0
 -- ARGV[5]  the chunk, never empty
 --
--- Returns  ok
--- Errors   upload_lost: the upload is not in the index any more, since its lease ran out,
+-- Body     nothing
+-- Refusals upload_lost: the upload is not in the index any more, since its lease ran out,
 --          it was given up, or it was committed. Nothing was stored: a chunk that comes
 --          after its upload never becomes garbage that nothing names
 --

@@ -1,6 +1,7 @@
--- write_shared: changes the shared state of a pending checkpoint, all of the change or
--- nothing of it.
+-- Changes the shared state of a pending checkpoint, all of the change or nothing of it.
 --
+-- KEYS[1]   the job's hash
+-- ARGV[1]   clock (ms, "" = server)
 -- ARGV[2]   checkpoint id
 -- ARGV[3]   "put" replaces the named keys, "delete" removes exactly one, "clear" removes all
 -- ARGV[4]   "1" checks the conditions against the one entry, "0" against the state as a whole
@@ -11,9 +12,9 @@
 -- ARGV[9]…  n tags, then for each entry: key, length of its restore line without the value,
 --           value ("" with delete)
 --
--- Returns  ok: view, "1" when a single put made its key else "0", tag of the written entry
+-- Body     view, "1" when a single put made its key else "0", tag of the written entry
 --          ("" unless a single put)
--- Errors   job_not_found, checkpoint_not_found, checkpoint_deleted; checkpoint_expired,
+-- Refusals job_not_found; checkpoint_not_found, checkpoint_deleted, checkpoint_expired,
 --          checkpoint_aborted, checkpoint_completed: current id or "", latest id or "";
 --          precondition_failed; key_not_found: id, key; limit_exceeded: keys there would be;
 --          too_large: bytes there would be
@@ -31,7 +32,7 @@ if not job then
 end
 local rec = read_record(id)
 if not rec then
-  return refuse(absent(job, id))
+  return refuse(absent(job, id, true))
 end
 settle(id, rec)
 if rec.status ~= 'pending' then
