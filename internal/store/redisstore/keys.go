@@ -94,12 +94,15 @@ const (
 	repeatKeyMs  = 24 * 3600 * 1000
 )
 
-// repeat is a STRING "id|epoch|token|fingerprint": what a call with this Idempotency-Key,
+// repeat is a STRING "id|epoch|token|ended|fingerprint": what a call with this Idempotency-Key,
 // or token, did; id is "-" where a recovery found nothing completed. It has a time to
 // live and outlives its checkpoint. Keys are hashed since they may be 255 bytes of anything.
-func (k keyspace) repeat(verb, key string) string {
+func (k keyspace) repeat(verb, key string) string { return k.base + "idem:" + repeatName(verb, key) }
+
+// repeatName is what the scripts are told of it.
+func repeatName(verb, key string) string {
 	sum := sha256.Sum256([]byte(key))
-	return k.base + "idem:" + verb + ":" + hex.EncodeToString(sum[:])
+	return verb + ":" + hex.EncodeToString(sum[:])
 }
 
 // record is a HASH, the checkpoint itself: v ("1" marks it as ours), status, epoch, rev, ts, start,

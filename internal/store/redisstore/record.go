@@ -50,6 +50,7 @@ func parseCheckpoint(job string, now int64, view any) (coordinator.Checkpoint, e
 		RequiredTaskAcks: int(f.number("required")), AcknowledgedTasks: int(f.number("acked")),
 		NamedTasks: f.values["tasks"] != "", EndedAt: f.optional("ended"),
 		Pinned: f.values["pinned"] == "1", Description: f.values["desc"],
+		SnapshotVersion: int(f.number("version")), Entries: f.number("entries"), Bytes: f.number("bytes"), Digest: f.values["digest"],
 		SharedEntries: f.optional("sentries"), SharedBytes: f.optional("sbytes"), SharedRevision: f.optional("srev"),
 		ObservedAt: now,
 	}
@@ -72,19 +73,14 @@ func parseCheckpoint(job string, now int64, view any) (coordinator.Checkpoint, e
 // shown exactly as it will be once its expiry is written.
 func deriveStatus(cp *coordinator.Checkpoint, f *fields) {
 	switch cp.Status {
-	case coordinator.StatusPending:
-		cp.Start = coordinator.Rebase(cp.Start, cp.ObservedAt)
-		if !coordinator.Expired(cp.Start, cp.TimeoutMs, cp.ObservedAt) {
-			return
-		}
-		cp.Status = coordinator.StatusExpired
-		cp.Revision++
-		cp.EndedAt = cp.Start + cp.TimeoutMs
-		cp.Failure = &coordinator.Failure{Reason: coordinator.ReasonExpired}
 	case coordinator.StatusCompleted:
-		cp.SnapshotVersion = int(f.number("version"))
-		cp.Entries, cp.Bytes, cp.Digest = f.number("entries"), f.number("bytes"), f.values["digest"]
-		return
+	case coordinator.StatusPending:
+		if coordinator.Expired(cp.Start, cp.TimeoutMs, cp.ObservedAt) {
+			cp.Status = coordinator.StatusExpired
+			cp.Revision++
+			cp.EndedAt = cp.Start + cp.TimeoutMs
+			cp.Failure = &coordinator.Failure{Reason: coordinator.ReasonExpired}
+		}
 	case coordinator.StatusExpired, coordinator.StatusAborted:
 		cp.Failure = &coordinator.Failure{
 			Reason: coordinator.FailureReason(f.values["reason"]), TaskID: f.values["ftask"], Message: f.values["fmsg"],
@@ -92,8 +88,6 @@ func deriveStatus(cp *coordinator.Checkpoint, f *fields) {
 	default:
 		f.err = fmt.Errorf("status %q", cp.Status)
 	}
-	// Its shared state went with it.
-	cp.SharedEntries, cp.SharedBytes = 0, 0
 }
 
 // parseCheckpoints reads views and passes over those that are not readable as ours.

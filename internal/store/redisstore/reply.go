@@ -107,11 +107,13 @@ func (c *cursor) list() []any {
 	return list
 }
 
-// rest takes all values that are left.
-func (c *cursor) rest() []any {
-	rest := c.values
-	c.values = nil
-	return rest
+// numbers takes all values that are left, as numbers.
+func (c *cursor) numbers() []int64 {
+	var all []int64
+	for c.more() {
+		all = append(all, c.number())
+	}
+	return all
 }
 
 // badReply is for a reply that this server does not understand.

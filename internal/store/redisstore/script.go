@@ -82,13 +82,11 @@ const (
 // wants them. Transitions and evictions in the reply are reported, whatever its word.
 // args are ARGV[2] and up.
 func (s *Store) run(ctx context.Context, sc *script, how repetition, job string, args ...any) (reply, error) {
-	started := time.Now()
 	value, err := s.send(ctx, sc, how, s.keys(job).job(), args)
-	var r reply
-	if err == nil {
-		r, err = parseReply(sc.verb, job, value)
+	if err != nil {
+		return reply{}, err
 	}
-	s.observer.StoreCall(sc.verb, time.Since(started), err)
+	r, err := parseReply(sc.verb, job, value)
 	if err != nil {
 		return reply{}, err
 	}

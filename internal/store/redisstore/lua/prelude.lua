@@ -32,6 +32,9 @@
 --                                task_not_expected, stale_epoch, stale_attempt, or nil. task "" is
 --                                nobody, epoch "" is not checked; both are strings as in ARGV
 --   ended_refusal(rec)           refusal checkpoint_<status> with the next steps
+--   met(tag, must_not_exist, first, count)
+--                                whether a resource that exists and has this entity tag meets a
+--                                precondition whose tags are ARGV[first …]; "*" is any
 
 local base = string.sub(KEYS[1], 1, -4)
 -- Other jobs carry a hash tag, and no key prefix may contain a brace.
@@ -56,7 +59,13 @@ local function checkpoint_key(id, part)
   return base .. id .. ':' .. part
 end
 
+-- prelude_end.lua has work left for when the script has looked at everything.
+local before_answer
+
 local function answer(word, body)
+  if before_answer then
+    before_answer()
+  end
   return { word, integer(now), body, ended, evicted }
 end
 
@@ -197,4 +206,12 @@ end
 
 local function ended_refusal(rec)
   return { 'checkpoint_' .. rec.status, next_steps() }
+end
+
+local function met(tag, must_not_exist, first, count)
+  local matches = count == 0
+  for i = first, first + count - 1 do
+    matches = matches or ARGV[i] == '*' or ARGV[i] == tag
+  end
+  return matches and not must_not_exist
 end

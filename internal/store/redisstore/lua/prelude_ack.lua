@@ -7,7 +7,7 @@
 --       required number. The caller has settled rec. Answers one array an item:
 --         { "acknowledged", count, status, latency ms }
 --         { "duplicate", count, status }
---         { "refused", code, argument, … }
+--         { "refused", count, status, code, argument, … }
 --       with count and status as of the item's own place.
 --   ack_one(job, id, rec, item, token, keep)
 --       the same for a single item.
@@ -38,6 +38,10 @@ local function parse_part(text)
   return { upload = upload, chunks = chunks, bytes = bytes, entries = entries, digest = digest }
 end
 
+local function refused(state, ...)
+  return { 'refused', integer(state.count), state.status, ... }
+end
+
 -- Judges one item in the order of refusals. state has what the items before it changed:
 -- count, status, and by task the digest acknowledged and the attempt heard of.
 local function judge(id, rec, epoch, item, state, token)
@@ -55,14 +59,14 @@ local function judge(id, rec, epoch, item, state, token)
     return { 'acknowledged', integer(ack.place), status, integer(math.max(0, ack.at - rec.start)) }
   end
   if not item.expected then
-    return { 'refused', 'task_not_expected', task }
+    return refused(state, 'task_not_expected', task)
   end
   if item.epoch ~= '' and tonumber(item.epoch) ~= epoch then
-    return { 'refused', 'stale_epoch', item.epoch, integer(epoch) }
+    return refused(state, 'stale_epoch', item.epoch, integer(epoch))
   end
   local highest = state.attempts[task] or tonumber(item.highest)
   if tonumber(item.attempt) < highest then
-    return { 'refused', 'stale_attempt', task, item.attempt, integer(highest) }
+    return refused(state, 'stale_attempt', task, item.attempt, integer(highest))
   end
   if state.status == 'expired' or state.status == 'aborted' then
     return { 'late' }
@@ -71,7 +75,7 @@ local function judge(id, rec, epoch, item, state, token)
   if before then
     local named = item.part and item.part.digest or item.digest
     if named ~= '' and named ~= before then
-      return { 'refused', 'ack_conflict', task }
+      return refused(state, 'ack_conflict', task)
     end
     return { 'duplicate', integer(state.count), state.status }
   end
@@ -80,7 +84,7 @@ local function judge(id, rec, epoch, item, state, token)
   end
   local counts = item.part or item.uploaded and parse_part(item.uploaded) or EMPTY_PART
   if item.digest ~= '' and item.digest ~= counts.digest then
-    return { 'refused', 'part_changed', task, counts.digest }
+    return refused(state, 'part_changed', task, counts.digest)
   end
   item.accepted, item.counts = true, counts
   state.count = state.count + 1
@@ -190,7 +194,7 @@ local function acknowledge_items(job, id, rec, items, token, keep)
     local refusal = ended_refusal(rec)
     for i, result in ipairs(results) do
       if result[1] == 'late' then
-        results[i] = { 'refused', unpack(refusal) }
+        results[i] = refused(state, unpack(refusal))
       end
     end
   end

@@ -4,7 +4,8 @@
 --   allow_full()                  opens the writes of a script that frees memory
 --   record_attempt(task, attempt) raises the highest attempt of a task; attempt is a string
 --   end_uncompleted(id, rec, how) ends a pending one; how = { status, reason, at?, task?,
---                                 message?, token? }. Updates rec; call trim_ended afterwards
+--                                 message?, token? }. Updates rec. Older ones may go in turn, but
+--                                 only when the script answers, see trim_ended
 --   complete_pending(id, rec, token)
 --                                 ends a pending one as completed. Updates rec; call
 --                                 apply_retention afterwards
@@ -15,8 +16,13 @@
 --   abandon_part(id, text)          hands the chunks of a part that nobody will read to the sweeper;
 --                                 text is its entry in …:parts
 --   remove_record(id, rec)        removes a checkpoint of any status and its index entries
+--   evict(id, rec, reason)        removes a checkpoint; a pending one ends as aborted first
+--   expire(id, rec)               writes the expiry of an overdue one
+--   report_end(id, rec, reason)   puts an end into the reply
 --   forget(id)                    removes only the index entries, of an id that is not ours
---   trim_ended()                  keeps the newest 20 unpinned that ended uncompleted
+--   trim_ended()                  keeps the newest 20 unpinned that ended uncompleted. Answering
+--                                 calls it when one has ended, not earlier: it may take the very
+--                                 record that the script is about
 --   apply_retention(keep)         keeps the newest completed ones, see below
 --   leased(id)                    whether a restore or a recovery holds it
 
@@ -41,7 +47,10 @@ local function report_end(id, rec, reason)
   end
 end
 
+local crowded = false
+
 local function end_uncompleted(id, rec, how)
+  crowded = true
   redis.call('UNLINK', checkpoint_key(id, 'state'), checkpoint_key(id, 'staged'))
   rec.status, rec.rev, rec.ended, rec.token = how.status, rec.rev + 1, how.at or now, how.token or ''
   redis.call('HSET', base .. id, 'status', rec.status, 'rev', integer(rec.rev), 'ended', integer(rec.ended),
@@ -113,11 +122,23 @@ local function remove_record(id, rec)
   end
 end
 
+local function evict(id, rec, reason)
+  if rec.status == 'pending' then
+    rec.status, rec.ended = 'aborted', now
+    report_end(id, rec, reason)
+  end
+  remove_record(id, rec)
+end
+
 local function leased(id)
   return redis.call('ZCOUNT', checkpoint_key(id, 'leases'), integer(now), '+inf') > 0
 end
 
 local function trim_ended()
+  if not crowded then
+    return
+  end
+  crowded = false
   local over = redis.call('ZCARD', base .. 'remains') - 20
   if over <= 0 then
     return
@@ -132,6 +153,8 @@ local function trim_ended()
     end
   end
 end
+
+before_answer = trim_ended
 
 -- Removes what is older than the newest keep completed, unpinned ones; 0 keeps all.
 -- Leased ones wait for a later call, and count as kept until then. The latest completed
@@ -164,7 +187,6 @@ local function settle(id, rec)
     rebase(id, rec)
   elseif overdue(rec) then
     expire(id, rec)
-    trim_ended()
   end
 end
 
@@ -200,5 +222,4 @@ local function expire_overdue(limit)
       redis.call('ZREM', base .. 'deadlines', id)
     end
   end
-  trim_ended()
 end

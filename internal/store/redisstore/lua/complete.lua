@@ -1,0 +1,48 @@
+-- Completes a pending checkpoint by hand and applies retention.
+--
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
+-- ARGV[2]  checkpoint id
+-- ARGV[3]  "1" also completes with acknowledgements missing
+-- ARGV[4]  how many completed ones retention keeps, "0" = all
+-- ARGV[5]  token of the call
+--
+-- Body     view
+-- Refusals job_not_found, checkpoint_not_found, checkpoint_deleted
+--          acks_missing: their number, then the first 20 names where tasks were named
+--          checkpoint_expired, checkpoint_aborted: with next steps
+-- Second run: a completed checkpoint stays as it is.
+
+local id, force, keep, token = ARGV[2], ARGV[3] == '1', tonumber(ARGV[4]), ARGV[5]
+
+local job = find_job()
+if not job then
+  return refuse({ 'job_not_found' })
+end
+local rec = read_record(id)
+if not rec then
+  return refuse(absent(job, id))
+end
+settle(id, rec)
+if rec.status == 'completed' then
+  if rec.token == token then
+    report_end(id, rec, '')
+  end
+  return answer('ok', { view(id) })
+end
+if rec.status ~= 'pending' then
+  return refuse(ended_refusal(rec))
+end
+if rec.acked < rec.required and not force then
+  local names = {}
+  if rec.tasks ~= '' then
+    names = redis.call('ZRANGE', base .. 'missing:' .. rec.tasks, 0, 19)
+  end
+  return refuse({ 'acks_missing', integer(rec.required - rec.acked), unpack(names) })
+end
+
+complete_pending(id, rec, token)
+-- Retention may take this very one, where newer ones completed before it.
+local completed = view(id)
+apply_retention(keep)
+return answer('ok', { completed })

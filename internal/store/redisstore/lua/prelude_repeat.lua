@@ -1,0 +1,37 @@
+-- Prelude of the scripts that an Idempotency-Key, or a lost reply, may repeat: after
+-- prelude.lua.
+--
+-- What a call did is kept as "id|epoch|token|ended|fingerprint" under …idem:<name>, with a time to
+-- live that each use starts anew. id is "-" where a recovery found nothing completed, ended
+-- are the ids that it ended, with commas. The token tells a repeat after a lost reply
+-- from another call with the same key: only the latter is a repetition to its caller.
+--
+-- Functions:
+--   recall(name)        { id, epoch, token, ended = { ids }, fingerprint } or nil
+--   remember(name, ttl, id, epoch, token, ended, fingerprint)
+--   refresh(name, ttl)  starts the time to live anew; needs no memory
+
+local function recall(name)
+  local text = redis.call('GET', base .. 'idem:' .. name)
+  if not text then
+    return nil
+  end
+  local id, epoch, token, ids, fingerprint = string.match(text, '^([^|]*)|(%d+)|([^|]*)|([^|]*)|(.*)$')
+  if not id then
+    return nil
+  end
+  local known = { id = id, epoch = epoch, token = token, ended = {}, fingerprint = fingerprint }
+  for one in string.gmatch(ids, '%d+') do
+    known.ended[#known.ended + 1] = one
+  end
+  return known
+end
+
+local function remember(name, ttl, id, epoch, token, ids, fingerprint)
+  local text = table.concat({ id, epoch, token, table.concat(ids, ','), fingerprint }, '|')
+  redis.call('SET', base .. 'idem:' .. name, text, 'PX', ttl)
+end
+
+local function refresh(name, ttl)
+  redis.call('PEXPIRE', base .. 'idem:' .. name, ttl)
+end

@@ -1,0 +1,89 @@
+-- Restarts the fleet: ends everything pending, raises the epoch, and leases the latest
+-- completed checkpoint; or answers what the same Idempotency-Key, or call, did before.
+--
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
+-- ARGV[2]  name of the record of repeats, "<verb>:<hash>"
+-- ARGV[3]  its time to live (ms)
+-- ARGV[4]  token of the call
+-- ARGV[5]  fingerprint of the request
+-- ARGV[6]  lease (ms from now), "0" = none
+-- ARGV[7]  "1" when the caller has put the job into the list of jobs
+--
+-- Body     epoch, "1" if repeated by another call, array of the view or empty, ids that this
+--          call ended …
+-- Other words
+--          register: the job is new; put it into the list of jobs, then call again
+-- Refusals idempotency_key_reused
+--          idempotency_target_deleted: id
+-- Second run: finds the record of repeats, and in it its own token.
+
+local repeat_name, repeat_ttl, token, fingerprint = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local lease, registered = tonumber(ARGV[6]), ARGV[7] == '1'
+
+-- One lease for each recovery: every worker that asks again is about to restore.
+local function hold(id, epoch)
+  if lease > 0 then
+    local leases = checkpoint_key(id, 'leases')
+    redis.call('ZREMRANGEBYSCORE', leases, '-inf', '(' .. integer(now))
+    redis.call('ZADD', leases, integer(now + lease), 'recover:' .. epoch)
+  end
+end
+
+local known = recall(repeat_name)
+if known then
+  if known.fingerprint ~= fingerprint then
+    return refuse({ 'idempotency_key_reused' })
+  end
+  local found = {}
+  if known.id ~= '-' then
+    found[1] = view(known.id)
+    if not found[1] then
+      return refuse({ 'idempotency_target_deleted', known.id })
+    end
+  end
+  allow_full()
+  refresh(repeat_name, repeat_ttl)
+  if known.id ~= '-' then
+    hold(known.id, known.epoch)
+  end
+  if known.token == token then
+    return answer('ok', { known.epoch, '0', found, unpack(known.ended) })
+  end
+  return answer('ok', { known.epoch, '1', found })
+end
+
+local job = find_job()
+if not job then
+  if not registered then
+    return answer('register', {})
+  end
+  job = { next = 0, epoch = 0 }
+end
+
+allow_full()
+local stopped = {}
+for _, id in ipairs(redis.call('ZRANGE', base .. 'pending', 0, -1)) do
+  local rec = read_record(id)
+  if rec and rec.status == 'pending' then
+    if overdue(rec) then
+      expire(id, rec)
+    else
+      end_uncompleted(id, rec, { status = 'aborted', reason = 'superseded' })
+    end
+    stopped[#stopped + 1] = id
+  else
+    redis.call('ZREM', base .. 'pending', id)
+    redis.call('ZREM', base .. 'deadlines', id)
+  end
+end
+
+local epoch = integer(job.epoch + 1)
+redis.call('HSET', base .. 'job', 'epoch', epoch, 'next', integer(job.next))
+local found, latest = {}, latest_completed()
+if latest then
+  found[1] = view(latest)
+  hold(latest, epoch)
+end
+remember(repeat_name, repeat_ttl, latest or '-', epoch, token, stopped, fingerprint)
+return answer('ok', { epoch, '0', found, unpack(stopped) })

@@ -1,0 +1,60 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+var recoverScript = newScript("recover", repeatPreludes)
+
+// Recover aborts everything pending, raises the epoch, and leases the latest completed
+// checkpoint.
+func (s *Store) Recover(ctx context.Context, call coordinator.RecoverCall) (coordinator.RecoverResult, error) {
+	call.Token = orNewToken(call.Token)
+	name, ttl := repeatOf(repeatRecover, call.Idempotency)
+	r, err := s.recover(ctx, call, name, ttl, false)
+	if err == nil && r.word == wordRegister {
+		if err = s.register(ctx, call.Job); err == nil {
+			r, err = s.recover(ctx, call, name, ttl, true)
+		}
+	}
+	if err != nil {
+		return coordinator.RecoverResult{}, err
+	}
+	return s.recovered(call, r)
+}
+
+func (s *Store) recover(ctx context.Context, call coordinator.RecoverCall, name string, ttl int, registered bool) (reply, error) {
+	return s.run(ctx, recoverScript, repeatable, call.Job,
+		name, ttl, call.Token, call.Fingerprint, decimal(max(0, call.LeaseMs)), flag(registered))
+}
+
+// recovered reads the script's answer.
+func (s *Store) recovered(call coordinator.RecoverCall, r reply) (coordinator.RecoverResult, error) {
+	body := cursor{values: r.body}
+	if r.word != wordOK {
+		err := repeatRefusal(recoverScript.verb, call.Job, r, &body)
+		if body.err != nil {
+			err = badReply(recoverScript.verb, r, body.err)
+		}
+		return coordinator.RecoverResult{}, err
+	}
+	result := coordinator.RecoverResult{Epoch: body.number(), Repeated: body.text() == "1"}
+	found := body.list()
+	for body.more() {
+		result.Ended = append(result.Ended, body.number())
+	}
+	if body.err != nil {
+		return coordinator.RecoverResult{}, badReply(recoverScript.verb, r, body.err)
+	}
+	if len(found) > 0 {
+		checkpoint, err := parseCheckpoint(call.Job, r.now, found[0])
+		if err != nil {
+			return coordinator.RecoverResult{}, badReply(recoverScript.verb, r, err)
+		}
+		result.Checkpoint = &checkpoint
+		s.floors.see(call.Job, checkpoint.ID)
+	}
+	return result, nil
+}
