@@ -67,7 +67,7 @@ func NewObjectReader(body []byte, maxValue int) (*ObjectReader, error) {
 // after the last. The error is otherwise an *EntryError or a *TooLargeError,
 // after which the reader is of no use any more.
 func (r *ObjectReader) Next() (Entry, error) {
-	if len(r.rest) <= len("{}") && r.count == 0 || len(r.rest) == len("}") {
+	if len(r.rest) <= len("{}") { // shorter than any member
 		return Entry{}, io.EOF
 	}
 	r.count++

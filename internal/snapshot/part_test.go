@@ -29,10 +29,10 @@ func TestPartWriterCutsTheRenderedLinesIntoChunks(t *testing.T) {
 			clear(chunk) // the slice is ours only until we return
 			return nil
 		})
-		entries := rapid.IntRange(0, 12).Draw(t, "entries")
+		entries := rapid.IntRange(0, 6).Draw(t, "entries")
 		for i := range entries {
 			key := fmt.Appendf(nil, "key\n%d", i)
-			length := rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(snapshot.ChunkSize-200, snapshot.ChunkSize+200), rapid.IntRange(0, 3*snapshot.ChunkSize)).Draw(t, "length")
+			length := rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(snapshot.ChunkSize-200, snapshot.ChunkSize+200), rapid.IntRange(0, 2*snapshot.ChunkSize)).Draw(t, "length")
 			value := []byte(`"` + strings.Repeat(string(rune('a'+i)), length) + `"`)
 			if int(w.Bytes()) != want.Len() || int(w.Entries()) != i {
 				t.Fatalf("entry %d begins at %d, not at %d", w.Entries(), want.Len(), w.Bytes())
