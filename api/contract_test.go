@@ -222,6 +222,20 @@ func checkLines(t *testing.T, document *openapi3.T, where string, media *openapi
 	}
 }
 
+// Validation leaves the examples of headers out.
+func TestExamplesOfHeadersFitTheirSchemas(t *testing.T) {
+	t.Parallel()
+	for name, header := range contract(t).Components.Headers {
+		if header.Value.Example == nil {
+			t.Errorf("header %s has no example", name)
+			continue
+		}
+		if err := header.Value.Schema.Value.VisitJSON(header.Value.Example); err != nil {
+			t.Errorf("header %s: %v", name, err)
+		}
+	}
+}
+
 func TestLimitNamesAreTheMembersOfLimits(t *testing.T) {
 	t.Parallel()
 	document := contract(t)

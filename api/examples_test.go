@@ -50,7 +50,7 @@ func TestExamplesAreCallsOfTheirOwnOperationAndFitTheContract(t *testing.T) {
 func checkStep(t *testing.T, router routers.Router, example *apitest.Example, step *apitest.Step) *routers.Route {
 	t.Helper()
 	where := step.Request.Method + " " + step.Request.Path
-	request, err := step.Request.HTTP("")
+	request, err := step.Request.HTTP(t.Context(), "")
 	if err != nil {
 		t.Errorf("%s: %v", where, err)
 		return nil

@@ -918,7 +918,7 @@ type Problem struct {
 // min_pause and too_many_requests are reserved: this version never answers them.
 type ProblemCode string
 
-// ProblemError One wrong place of a request; one of pointer, parameter and line says where.
+// ProblemError One wrong place of a request. A parameter, a pointer or a line says where.
 type ProblemError struct {
 	// Detail What is wrong there.
 	Detail string `json:"detail"`
@@ -931,7 +931,7 @@ type ProblemError struct {
 	// Example: limit
 	Parameter *string `json:"parameter,omitempty"`
 
-	// Pointer A JSON pointer into the body (RFC 6901).
+	// Pointer A JSON pointer (RFC 6901) into the body, with `line` into that line.
 	//
 	// Example: /labels/build
 	Pointer *string `json:"pointer,omitempty"`

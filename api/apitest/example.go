@@ -4,6 +4,7 @@ package apitest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,68 +28,53 @@ type Example struct {
 
 // Step is one call and the answer it must get.
 type Step struct {
-	Request  Request  `yaml:"request"`
-	Response Response `yaml:"response"`
+	Request  Request  `json:"request"`
+	Response Response `json:"response"`
 }
 
-// Request is one call. At most one of Body and Text is set.
+// Request is one call. At most one of Body and Text is set; a nil Body is absent, null is "null".
 type Request struct {
-	Method  string            `yaml:"method"`
-	Path    string            `yaml:"path"`
-	Headers map[string]string `yaml:"headers"`
-	Body    Value             `yaml:"body"`
-	Text    *string           `yaml:"text"`
+	Method  string            `json:"method"`
+	Path    string            `json:"path"`
+	Headers map[string]string `json:"headers"`
+	Body    json.RawMessage   `json:"body"`
+	Text    *string           `json:"text"`
 }
 
 // Response is what must come back: Body is a subset of the JSON body, Text is the whole
 // body, and Headers must be equal.
 type Response struct {
-	Status  int               `yaml:"status"`
-	Headers map[string]string `yaml:"headers"`
-	Body    Value             `yaml:"body"`
-	Text    *string           `yaml:"text"`
-}
-
-// Value is an optional JSON value, written as YAML. Nil is absent; null is "null".
-type Value json.RawMessage
-
-// UnmarshalYAML turns the YAML value into JSON.
-func (v *Value) UnmarshalYAML(node *yaml.Node) error {
-	var value any
-	if err := node.Decode(&value); err != nil {
-		return fmt.Errorf("decode the value of an example: %w", err)
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("write the value of an example as JSON: %w", err)
-	}
-	*v = text
-	return nil
+	Status  int               `json:"status"`
+	Headers map[string]string `json:"headers"`
+	Body    json.RawMessage   `json:"body"`
+	Text    *string           `json:"text"`
 }
 
 // Load reads the example of every operation of the contract, sorted by operation id.
 // An operation without one, or a member that examples do not have, is an error.
-func Load() ([]Example, error) {
+func Load() ([]Example, error) { return load(api.Spec) }
+
+func load(contract []byte) ([]Example, error) {
 	var document struct {
 		Paths map[string]map[string]struct {
-			OperationID string    `yaml:"operationId"`
-			Example     yaml.Node `yaml:"x-example"`
+			OperationID string `yaml:"operationId"`
+			Example     any    `yaml:"x-example"`
 		} `yaml:"paths"`
 	}
-	if err := yaml.Unmarshal(api.Spec, &document); err != nil {
+	if err := yaml.Unmarshal(contract, &document); err != nil {
 		return nil, fmt.Errorf("read the contract: %w", err)
 	}
 	var examples []Example
 	for path, operations := range document.Paths {
 		for method, operation := range operations {
-			if operation.Example.IsZero() {
+			if operation.Example == nil {
 				return nil, fmt.Errorf("operation %s has no x-example", operation.OperationID)
 			}
 			var body struct {
-				Setup []Step `yaml:"setup"`
-				Step  `yaml:",inline"`
+				Setup []Step `json:"setup"`
+				Step
 			}
-			if err := decodeStrictly(&operation.Example, &body); err != nil {
+			if err := decodeStrictly(operation.Example, &body); err != nil {
 				return nil, fmt.Errorf("x-example of operation %s: %w", operation.OperationID, err)
 			}
 			examples = append(examples, Example{
@@ -103,14 +89,15 @@ func Load() ([]Example, error) {
 }
 
 // decodeStrictly refuses members that into does not have: a misspelt "bdoy" would leave
-// an example that checks nothing. Nodes decode laxly, so the text is read once more.
-func decodeStrictly(node *yaml.Node, into any) error {
-	text, err := yaml.Marshal(node)
+// an example that checks nothing. It goes through JSON, because bodies are JSON and YAML
+// decodes a null into nothing.
+func decodeStrictly(example, into any) error {
+	text, err := json.Marshal(example)
 	if err != nil {
-		return fmt.Errorf("write it out: %w", err)
+		return fmt.Errorf("write it as JSON: %w", err)
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
 		return fmt.Errorf("read it strictly: %w", err)
 	}
@@ -118,7 +105,7 @@ func decodeStrictly(node *yaml.Node, into any) error {
 }
 
 // HTTP makes the request for the server at base, which has no trailing slash.
-func (r *Request) HTTP(base string) (*http.Request, error) {
+func (r *Request) HTTP(ctx context.Context, base string) (*http.Request, error) {
 	var body io.Reader
 	contentType := ""
 	switch {
@@ -127,7 +114,7 @@ func (r *Request) HTTP(base string) (*http.Request, error) {
 	case r.Body != nil:
 		body, contentType = bytes.NewReader(r.Body), "application/json"
 	}
-	request, err := http.NewRequest(r.Method, base+r.Path, body) //nolint:noctx // The caller adds its own.
+	request, err := http.NewRequestWithContext(ctx, r.Method, base+r.Path, body)
 	if err != nil {
 		return nil, fmt.Errorf("make the request of an example: %w", err)
 	}

@@ -66,11 +66,10 @@ func run(t *testing.T, client *http.Client, base string, document *openapi3.T, e
 
 func send(t *testing.T, client *http.Client, base string, call *Request) (*http.Request, *Answer) {
 	t.Helper()
-	request, err := call.HTTP(base)
+	request, err := call.HTTP(t.Context(), base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	request = request.WithContext(t.Context())
 	answer, err := Do(client, request)
 	if err != nil {
 		t.Fatal(err)

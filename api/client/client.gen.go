@@ -427,7 +427,8 @@ type ClientInterface interface {
 
 	// PutSharedEntryByKeyWithBody Put one shared entry by any key
 	//
-	// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the whole of Unicode.
+	// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the
+	// whole of Unicode.
 	//
 	// A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 	// with that `ETag`. Only while the checkpoint is pending.
@@ -439,7 +440,8 @@ type ClientInterface interface {
 
 	// PutSharedEntryByKey Put one shared entry by any key
 	//
-	// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the whole of Unicode.
+	// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the
+	// whole of Unicode.
 	//
 	// A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 	// with that `ETag`. Only while the checkpoint is pending.
@@ -547,8 +549,8 @@ type ClientInterface interface {
 
 	// DeleteSharedEntry Delete one shared entry
 	//
-	// Takes one entry away, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-	// form with `?key=` for such keys.
+	// Takes one entry away, by the key in the path. Clients rewrite `.` and `..` in paths and some
+	// cannot send `%2F`; use the form with `?key=` for such keys.
 	//
 	// An absent key is 404 `key_not_found`. Only while the checkpoint is pending.
 	//
@@ -557,8 +559,8 @@ type ClientInterface interface {
 
 	// GetSharedEntry Get one shared entry
 	//
-	// The bare JSON value, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-	// form with `?key=` for such keys.
+	// The bare JSON value, by the key in the path. Clients rewrite `.` and `..` in paths and some
+	// cannot send `%2F`; use the form with `?key=` for such keys.
 	//
 	// With `?type=` the value is converted where nothing is lost (42 and "42", 1.0 to 1, "true" to true); `integer`
 	// is a 64-bit one and `null` stays `null`. Anything else is 422 `type_mismatch`.
@@ -568,8 +570,8 @@ type ClientInterface interface {
 
 	// PutSharedEntryWithBody Put one shared entry
 	//
-	// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-	// form with `?key=` for such keys.
+	// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some
+	// cannot send `%2F`; use the form with `?key=` for such keys.
 	//
 	// A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 	// with that `ETag`. Only while the checkpoint is pending.
@@ -581,8 +583,8 @@ type ClientInterface interface {
 
 	// PutSharedEntry Put one shared entry
 	//
-	// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-	// form with `?key=` for such keys.
+	// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some
+	// cannot send `%2F`; use the form with `?key=` for such keys.
 	//
 	// A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 	// with that `ETag`. Only while the checkpoint is pending.
@@ -619,8 +621,8 @@ type ClientInterface interface {
 	//
 	// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 	// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-	// (RFC 9530, `sha-256`) a body that arrives changed is refused with 400. `digest` in the answer is the SHA-256
-	// of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+	// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -636,8 +638,8 @@ type ClientInterface interface {
 	//
 	// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 	// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-	// (RFC 9530, `sha-256`) a body that arrives changed is refused with 400. `digest` in the answer is the SHA-256
-	// of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+	// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1285,7 +1287,8 @@ func (c *Client) GetSharedEntryByKey(ctx context.Context, id CheckpointID, param
 
 // PutSharedEntryByKeyWithBody Put one shared entry by any key
 //
-// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the whole of Unicode.
+// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the
+// whole of Unicode.
 //
 // A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 // with that `ETag`. Only while the checkpoint is pending.
@@ -1307,7 +1310,8 @@ func (c *Client) PutSharedEntryByKeyWithBody(ctx context.Context, id CheckpointI
 
 // PutSharedEntryByKey Put one shared entry by any key
 //
-// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the whole of Unicode.
+// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the
+// whole of Unicode.
 //
 // A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 // with that `ETag`. Only while the checkpoint is pending.
@@ -1525,8 +1529,8 @@ func (c *Client) PatchSharedState(ctx context.Context, id CheckpointID, params *
 
 // DeleteSharedEntry Delete one shared entry
 //
-// Takes one entry away, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-// form with `?key=` for such keys.
+// Takes one entry away, by the key in the path. Clients rewrite `.` and `..` in paths and some
+// cannot send `%2F`; use the form with `?key=` for such keys.
 //
 // An absent key is 404 `key_not_found`. Only while the checkpoint is pending.
 //
@@ -1545,8 +1549,8 @@ func (c *Client) DeleteSharedEntry(ctx context.Context, id CheckpointID, key Ent
 
 // GetSharedEntry Get one shared entry
 //
-// The bare JSON value, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-// form with `?key=` for such keys.
+// The bare JSON value, by the key in the path. Clients rewrite `.` and `..` in paths and some
+// cannot send `%2F`; use the form with `?key=` for such keys.
 //
 // With `?type=` the value is converted where nothing is lost (42 and "42", 1.0 to 1, "true" to true); `integer`
 // is a 64-bit one and `null` stays `null`. Anything else is 422 `type_mismatch`.
@@ -1566,8 +1570,8 @@ func (c *Client) GetSharedEntry(ctx context.Context, id CheckpointID, key EntryK
 
 // PutSharedEntryWithBody Put one shared entry
 //
-// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-// form with `?key=` for such keys.
+// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some
+// cannot send `%2F`; use the form with `?key=` for such keys.
 //
 // A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 // with that `ETag`. Only while the checkpoint is pending.
@@ -1589,8 +1593,8 @@ func (c *Client) PutSharedEntryWithBody(ctx context.Context, id CheckpointID, ke
 
 // PutSharedEntry Put one shared entry
 //
-// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-// form with `?key=` for such keys.
+// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some
+// cannot send `%2F`; use the form with `?key=` for such keys.
 //
 // A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 // with that `ETag`. Only while the checkpoint is pending.
@@ -1657,8 +1661,8 @@ func (c *Client) GetTask(ctx context.Context, id CheckpointID, taskID TaskID, pa
 //
 // The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 // of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-// (RFC 9530, `sha-256`) a body that arrives changed is refused with 400. `digest` in the answer is the SHA-256
-// of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1684,8 +1688,8 @@ func (c *Client) UploadPartWithBody(ctx context.Context, id CheckpointID, taskID
 //
 // The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 // of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-// (RFC 9530, `sha-256`) a body that arrives changed is refused with 400. `digest` in the answer is the SHA-256
-// of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5229,7 +5233,8 @@ type ClientWithResponsesInterface interface {
 
 	// PutSharedEntryByKeyWithBodyWithResponse Put one shared entry by any key
 	//
-	// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the whole of Unicode.
+	// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the
+	// whole of Unicode.
 	//
 	// A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 	// with that `ETag`. Only while the checkpoint is pending.
@@ -5241,7 +5246,8 @@ type ClientWithResponsesInterface interface {
 
 	// PutSharedEntryByKeyWithResponse Put one shared entry by any key
 	//
-	// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the whole of Unicode.
+	// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the
+	// whole of Unicode.
 	//
 	// A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 	// with that `ETag`. Only while the checkpoint is pending.
@@ -5361,8 +5367,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteSharedEntryWithResponse Delete one shared entry
 	//
-	// Takes one entry away, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-	// form with `?key=` for such keys.
+	// Takes one entry away, by the key in the path. Clients rewrite `.` and `..` in paths and some
+	// cannot send `%2F`; use the form with `?key=` for such keys.
 	//
 	// An absent key is 404 `key_not_found`. Only while the checkpoint is pending.
 	//
@@ -5373,8 +5379,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetSharedEntryWithResponse Get one shared entry
 	//
-	// The bare JSON value, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-	// form with `?key=` for such keys.
+	// The bare JSON value, by the key in the path. Clients rewrite `.` and `..` in paths and some
+	// cannot send `%2F`; use the form with `?key=` for such keys.
 	//
 	// With `?type=` the value is converted where nothing is lost (42 and "42", 1.0 to 1, "true" to true); `integer`
 	// is a 64-bit one and `null` stays `null`. Anything else is 422 `type_mismatch`.
@@ -5386,8 +5392,8 @@ type ClientWithResponsesInterface interface {
 
 	// PutSharedEntryWithBodyWithResponse Put one shared entry
 	//
-	// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-	// form with `?key=` for such keys.
+	// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some
+	// cannot send `%2F`; use the form with `?key=` for such keys.
 	//
 	// A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 	// with that `ETag`. Only while the checkpoint is pending.
@@ -5399,8 +5405,8 @@ type ClientWithResponsesInterface interface {
 
 	// PutSharedEntryWithResponse Put one shared entry
 	//
-	// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-	// form with `?key=` for such keys.
+	// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some
+	// cannot send `%2F`; use the form with `?key=` for such keys.
 	//
 	// A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 	// with that `ETag`. Only while the checkpoint is pending.
@@ -5441,8 +5447,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 	// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-	// (RFC 9530, `sha-256`) a body that arrives changed is refused with 400. `digest` in the answer is the SHA-256
-	// of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+	// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5458,8 +5464,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 	// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-	// (RFC 9530, `sha-256`) a body that arrives changed is refused with 400. `digest` in the answer is the SHA-256
-	// of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+	// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10116,7 +10122,8 @@ func (c *ClientWithResponses) GetSharedEntryByKeyWithResponse(ctx context.Contex
 
 // PutSharedEntryByKeyWithBodyWithResponse Put one shared entry by any key
 //
-// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the whole of Unicode.
+// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the
+// whole of Unicode.
 //
 // A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 // with that `ETag`. Only while the checkpoint is pending.
@@ -10134,7 +10141,8 @@ func (c *ClientWithResponses) PutSharedEntryByKeyWithBodyWithResponse(ctx contex
 
 // PutSharedEntryByKeyWithResponse Put one shared entry by any key
 //
-// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the whole of Unicode.
+// Stores the bare JSON value of the body, by the key in the query, which takes every key: `.`, `..`, slashes, the
+// whole of Unicode.
 //
 // A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 // with that `ETag`. Only while the checkpoint is pending.
@@ -10320,8 +10328,8 @@ func (c *ClientWithResponses) PatchSharedStateWithResponse(ctx context.Context, 
 
 // DeleteSharedEntryWithResponse Delete one shared entry
 //
-// Takes one entry away, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-// form with `?key=` for such keys.
+// Takes one entry away, by the key in the path. Clients rewrite `.` and `..` in paths and some
+// cannot send `%2F`; use the form with `?key=` for such keys.
 //
 // An absent key is 404 `key_not_found`. Only while the checkpoint is pending.
 //
@@ -10338,8 +10346,8 @@ func (c *ClientWithResponses) DeleteSharedEntryWithResponse(ctx context.Context,
 
 // GetSharedEntryWithResponse Get one shared entry
 //
-// The bare JSON value, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-// form with `?key=` for such keys.
+// The bare JSON value, by the key in the path. Clients rewrite `.` and `..` in paths and some
+// cannot send `%2F`; use the form with `?key=` for such keys.
 //
 // With `?type=` the value is converted where nothing is lost (42 and "42", 1.0 to 1, "true" to true); `integer`
 // is a 64-bit one and `null` stays `null`. Anything else is 422 `type_mismatch`.
@@ -10357,8 +10365,8 @@ func (c *ClientWithResponses) GetSharedEntryWithResponse(ctx context.Context, id
 
 // PutSharedEntryWithBodyWithResponse Put one shared entry
 //
-// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-// form with `?key=` for such keys.
+// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some
+// cannot send `%2F`; use the form with `?key=` for such keys.
 //
 // A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 // with that `ETag`. Only while the checkpoint is pending.
@@ -10376,8 +10384,8 @@ func (c *ClientWithResponses) PutSharedEntryWithBodyWithResponse(ctx context.Con
 
 // PutSharedEntryWithResponse Put one shared entry
 //
-// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some cannot send `%2F`; use the
-// form with `?key=` for such keys.
+// Stores the bare JSON value of the body, by the key in the path. Clients rewrite `.` and `..` in paths and some
+// cannot send `%2F`; use the form with `?key=` for such keys.
 //
 // A new key is 201, a replaced one 204. `If-None-Match: *` puts only a new key, `If-Match` only over the value
 // with that `ETag`. Only while the checkpoint is pending.
@@ -10436,8 +10444,8 @@ func (c *ClientWithResponses) GetTaskWithResponse(ctx context.Context, id Checkp
 //
 // The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 // of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-// (RFC 9530, `sha-256`) a body that arrives changed is refused with 400. `digest` in the answer is the SHA-256
-// of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -10459,8 +10467,8 @@ func (c *ClientWithResponses) UploadPartWithBodyWithResponse(ctx context.Context
 //
 // The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 // of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-// (RFC 9530, `sha-256`) a body that arrives changed is refused with 400. `digest` in the answer is the SHA-256
-// of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
