@@ -23,14 +23,7 @@ var errNotAsRecorded = errors.New("a value is missing or not as recorded")
 // fetch runs plain read commands, on values that no longer change, and again when the
 // reply was lost. An error of read that is errNotAsRecorded, or wraps it, comes back as it
 // is; redis.Nil becomes it; any other is judged as that of a script.
-func (s *Store) fetch(ctx context.Context, verb string, read func(context.Context) error) error {
-	started := time.Now()
-	err := s.fetchAgain(ctx, verb, read)
-	s.observer.StoreCall(verb, time.Since(started), err)
-	return err
-}
-
-func (s *Store) fetchAgain(ctx context.Context, verb string, read func(context.Context) error) error {
+func (s *Store) fetch(ctx context.Context, what string, read func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, fetchPatience)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -43,7 +36,7 @@ func (s *Store) fetchAgain(ctx context.Context, verb string, read func(context.C
 		case errors.Is(err, redis.Nil):
 			return errNotAsRecorded
 		}
-		if what, refusal := judge(err, true); what == decided {
+		if fate, refusal := judge(err, true); fate == decided {
 			return refusal
 		}
 		if sleep(within, pause) {
@@ -51,15 +44,15 @@ func (s *Store) fetchAgain(ctx context.Context, verb string, read func(context.C
 		}
 		s.health.stale.Store(true)
 		if errors.Is(ctx.Err(), context.Canceled) {
-			return fmt.Errorf("redis %s: %w", verb, ctx.Err())
+			return fmt.Errorf("redis %s: %w", what, ctx.Err())
 		}
-		return coordinator.ErrStoreUnavailable(fmt.Errorf("redis %s: %w", verb, err))
+		return coordinator.ErrStoreUnavailable(fmt.Errorf("redis %s: %w", what, err))
 	}
 }
 
 // fetchChunk reads a whole chunk of exactly len(p) bytes straight into p.
 func (s *Store) fetchChunk(ctx context.Context, key string, p []byte) error {
-	return s.fetch(ctx, "read_chunk", func(ctx context.Context) error {
+	return s.fetch(ctx, "read a chunk", func(ctx context.Context) error {
 		n, err := s.client.GetToBuffer(ctx, key, p).Result()
 		if err != nil {
 			// go-redis has no error value for it.
@@ -74,7 +67,7 @@ func (s *Store) fetchChunk(ctx context.Context, key string, p []byte) error {
 
 // fetchRange reads len(p) bytes of a chunk from start.
 func (s *Store) fetchRange(ctx context.Context, key string, p []byte, start int64) error {
-	return s.fetch(ctx, "read_chunk", func(ctx context.Context) error {
+	return s.fetch(ctx, "read a chunk", func(ctx context.Context) error {
 		text, err := s.client.GetRange(ctx, key, start, start+int64(len(p))-1).Result()
 		if err != nil {
 			return err

@@ -143,7 +143,7 @@ func (o *restore) checkChunks(ctx context.Context, first int) error {
 		return nil
 	}
 	var lengths []*redis.IntCmd
-	err := o.store.fetch(ctx, "check_chunks", func(ctx context.Context) error {
+	err := o.store.fetch(ctx, "check chunks", func(ctx context.Context) error {
 		lengths = lengths[:0]
 		_, err := o.store.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, name := range names {

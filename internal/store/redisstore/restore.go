@@ -145,7 +145,7 @@ func (o *restore) sharedLines(ctx context.Context) ([]byte, error) {
 	}
 	var values map[string]string
 	key := o.store.keys(o.checkpoint.Job).state(o.checkpoint.ID)
-	err := o.store.fetch(ctx, "read_shared", func(ctx context.Context) error {
+	err := o.store.fetch(ctx, "read the shared state", func(ctx context.Context) error {
 		var err error
 		values, err = o.store.client.HGetAll(ctx, key).Result()
 		return err

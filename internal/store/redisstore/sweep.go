@@ -78,10 +78,10 @@ func (s *Store) sweepJob(ctx context.Context, job string, keep int) error {
 }
 
 // jobNames lists all jobs in order: the default one, and those that somebody set out to
-// write to. It is a superset of the jobs that exist.
+// write to. It is a superset of the jobs that exist; what cannot be a job is left out.
 func (s *Store) jobNames(ctx context.Context) ([]string, error) {
 	var names []string
-	err := s.fetch(ctx, "job_names", func(ctx context.Context) error {
+	err := s.fetch(ctx, "list jobs", func(ctx context.Context) error {
 		var err error
 		names, err = s.client.SMembers(ctx, jobsKey(s.prefix)).Result()
 		return err
@@ -89,6 +89,7 @@ func (s *Store) jobNames(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return coordinator.CheckJob(name) != nil })
 	names = append(names, coordinator.DefaultJob)
 	slices.Sort(names)
 	return slices.Compact(names), nil

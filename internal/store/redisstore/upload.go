@@ -225,21 +225,17 @@ func (u *upload) Commit(ctx context.Context, call coordinator.CommitCall) (coord
 		return coordinator.CommitResult{}, nil
 	}
 	outcome, err := u.acknowledged(r)
-	return coordinator.CommitResult{Ack: &outcome}, err
+	if err != nil {
+		return coordinator.CommitResult{}, badReply(commitUploadScript.verb, r, err)
+	}
+	return coordinator.CommitResult{Ack: &outcome}, nil
 }
 
 func (u *upload) acknowledged(r reply) (coordinator.AckOutcome, error) {
-	c := cursor{values: r.body}
-	_ = c.text()
-	o := coordinator.AckOutcome{TaskID: u.call.TaskID, Outcome: coordinator.AckAccepted, AcknowledgedTasks: int(c.number()), Status: coordinator.Status(c.text()), LatencyMs: c.number()}
-	return o, c.err
-}
-
-func epochText(epoch *int64) string {
-	if epoch == nil {
-		return ""
-	}
-	return decimal(*epoch)
+	body := cursor{values: r.body}
+	required, values := body.number(), body.list()
+	outcome, err := parseOutcome(u.call.Job, u.call.ID, u.call.TaskID, int(required), values)
+	return outcome, errors.Join(body.err, err)
 }
 
 // Discard gives the chunks back.
@@ -256,4 +252,12 @@ func (u *upload) Discard(ctx context.Context) error {
 	}
 	_, err := u.store.run(ctx, discardUploadScript, reads, u.call.Job, decimal(u.call.ID), u.call.Token)
 	return err
+}
+
+// epochText is an epoch as scripts take it: "" is not checked.
+func epochText(epoch *int64) string {
+	if epoch == nil {
+		return ""
+	}
+	return decimal(*epoch)
 }

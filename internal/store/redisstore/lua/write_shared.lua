@@ -49,11 +49,11 @@ if single then
 else
   tag = id .. '-s' .. integer(revision)
 end
-local met = tags == 0
-for i = 9, first - 1 do
-  met = met or tag and (ARGV[i] == '*' or ARGV[i] == tag)
+local allowed = tags == 0
+if tag then
+  allowed = met(tag, must_not_exist, 9, tags)
 end
-if not met or must_not_exist and tag then
+if not allowed then
   return refuse({ 'precondition_failed' })
 end
 
