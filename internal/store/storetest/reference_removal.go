@@ -57,6 +57,8 @@ func (r *reference) Cleanup(_ context.Context, call coordinator.CleanupCall) (co
 			return result, nil
 		case c.leased(r.clock()):
 			result.Skipped = append(result.Skipped, id)
+		case call.Keep > 0 && c == j.latest():
+			// Only keep 0 may take the latest, also where leases hold all places.
 		case len(result.Deleted) == call.Max:
 			result.More = true
 			return result, nil

@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // entries makes entries of shared state from keys and values in turn.
@@ -43,9 +41,11 @@ func (r *rig) sharedState(id int64) []coordinator.SharedEntry {
 
 func (r *rig) wantShared(id int64, keysAndValues ...string) {
 	r.t.Helper()
-	if diff := cmp.Diff(entries(keysAndValues...), r.sharedState(id), cmpopts.EquateEmpty()); diff != "" {
-		r.t.Errorf("shared state (-want +got):\n%s", diff)
+	var got []string
+	for _, entry := range r.sharedState(id) {
+		got = append(got, entry.Key, string(entry.Value))
 	}
+	wantSame(r.t, keysAndValues, got)
 }
 
 func testShared(t *testing.T, s suite) {

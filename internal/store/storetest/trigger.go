@@ -19,6 +19,7 @@ func testTrigger(t *testing.T, s suite) {
 			Job: coordinator.DefaultJob, Status: coordinator.StatusPending, Revision: result.Checkpoint.Revision,
 			Timestamp: r.clock.Now(), Start: r.clock.Now(), TimeoutMs: 5000, RequiredTaskAcks: 3,
 			Labels: call.Labels, Description: call.Description, ObservedAt: r.clock.Now(),
+			SnapshotVersion: result.Checkpoint.SnapshotVersion, // says nothing before the completion
 		}
 		wantSame(t, want, result.Checkpoint)
 		equal(t, "repeated", result.Repeated, false)
