@@ -10,7 +10,14 @@ import (
 // The rules of this file are what makes a call repeatable whose reply was lost: the
 // store is sent the same call, same token, a second time.
 func testRepeat(t *testing.T, s suite) {
-	s.rule(t, "a trigger that was sent twice made one checkpoint", func(t *testing.T, r *rig) {
+	rule := func(t *testing.T, sentence string, body func(*testing.T, *rig)) {
+		t.Helper()
+		s.rule(t, sentence, func(t *testing.T, r *rig) {
+			r.resent = true
+			body(t, r)
+		})
+	}
+	rule(t, "a trigger that was sent twice made one checkpoint", func(t *testing.T, r *rig) {
 		call := r.triggerCall(named(names(3)...))
 		first, err := r.store.Trigger(t.Context(), call)
 		r.check("trigger", err)
@@ -20,7 +27,7 @@ func testRepeat(t *testing.T, s suite) {
 		equal(t, "repeated", second.Repeated, false)
 		equal(t, "pending checkpoints", r.state().Pending, 1)
 	})
-	s.rule(t, "a trigger that was sent twice with an Idempotency-Key was made by this call, not by an earlier one", func(t *testing.T, r *rig) {
+	rule(t, "a trigger that was sent twice with an Idempotency-Key was made by this call, not by an earlier one", func(t *testing.T, r *rig) {
 		call := r.triggerCall(withKey("k", "body"))
 		first, err := r.store.Trigger(t.Context(), call)
 		r.check("trigger", err)
@@ -29,7 +36,7 @@ func testRepeat(t *testing.T, s suite) {
 		equal(t, "id", second.Checkpoint.ID, first.Checkpoint.ID)
 		equal(t, "repeated", second.Repeated, false)
 	})
-	s.rule(t, "an ack that was sent twice counts once and gets the same answer", func(t *testing.T, r *rig) {
+	rule(t, "an ack that was sent twice counts once and gets the same answer", func(t *testing.T, r *rig) {
 		c := r.trigger(requires(3))
 		call := r.ackCall(c.ID, item("task-1", with(part("task-1", "k", "1"))))
 		first, err := r.store.Acknowledge(t.Context(), call)
@@ -42,7 +49,7 @@ func testRepeat(t *testing.T, s suite) {
 		}
 		equal(t, "acknowledged", r.get(c.ID).AcknowledgedTasks, 2)
 	})
-	s.rule(t, "the completing ack that was sent twice is the completing one both times, and the next is not", func(t *testing.T, r *rig) {
+	rule(t, "the completing ack that was sent twice is the completing one both times, and the next is not", func(t *testing.T, r *rig) {
 		c := r.trigger(requires(1))
 		call := r.ackCall(c.ID, item("task-1"))
 		first, err := r.store.Acknowledge(t.Context(), call)
@@ -55,7 +62,7 @@ func testRepeat(t *testing.T, s suite) {
 		equal(t, "outcome", second.Outcomes[0].Outcome, coordinator.AckAccepted)
 		equal(t, "outcome of another call", r.ack(c.ID, "task-1").Outcome, coordinator.AckDuplicate)
 	})
-	s.rule(t, "a bulk ack that was sent twice gets the same outcomes", func(t *testing.T, r *rig) {
+	rule(t, "a bulk ack that was sent twice gets the same outcomes", func(t *testing.T, r *rig) {
 		c := r.trigger(named("a", "b", "c"))
 		call := r.ackCall(c.ID, item("a"), item("stranger"), item("b"), item("a", with(part("a", "k", "1"))))
 		first, err := r.store.Acknowledge(t.Context(), call)
@@ -71,7 +78,7 @@ func testRepeat(t *testing.T, s suite) {
 		}
 		equal(t, "acknowledged", r.get(c.ID).AcknowledgedTasks, 2)
 	})
-	s.rule(t, "an upload that was committed twice is there once", func(t *testing.T, r *rig) {
+	rule(t, "an upload that was committed twice is there once", func(t *testing.T, r *rig) {
 		c := r.trigger(requires(2))
 		p := part("task-1", "k", "1")
 		upload := r.begin(c.ID, "task-1", p)
@@ -81,7 +88,7 @@ func testRepeat(t *testing.T, s suite) {
 		r.check("discard", upload.Discard(t.Context()))
 		r.accept(c.ID, "task-1", digest(p.Digest))
 	})
-	s.rule(t, "an upload with ack that was committed twice counts once and gets the same answer", func(t *testing.T, r *rig) {
+	rule(t, "an upload with ack that was committed twice counts once and gets the same answer", func(t *testing.T, r *rig) {
 		c := r.trigger(requires(1))
 		p := part("task-1", "k", "1")
 		upload := r.begin(c.ID, "task-1", p)
@@ -96,7 +103,7 @@ func testRepeat(t *testing.T, s suite) {
 		r.check("discard", upload.Discard(t.Context()))
 		equal(t, "the snapshot", r.restored(c.ID), string(p.Content))
 	})
-	s.rule(t, "a completion by hand that was sent twice changes nothing the second time", func(t *testing.T, r *rig) {
+	rule(t, "a completion by hand that was sent twice changes nothing the second time", func(t *testing.T, r *rig) {
 		c := r.trigger(requires(2))
 		call := r.completeCall(c.ID, true)
 		first, err := r.store.Complete(t.Context(), call)
@@ -107,7 +114,7 @@ func testRepeat(t *testing.T, s suite) {
 		equal(t, "revision", second.Revision, first.Revision)
 		equal(t, "end", second.EndedAt, first.EndedAt)
 	})
-	s.rule(t, "an abort that was sent twice changes nothing the second time", func(t *testing.T, r *rig) {
+	rule(t, "an abort that was sent twice changes nothing the second time", func(t *testing.T, r *rig) {
 		c := r.trigger()
 		call := coordinator.AbortCall{Job: r.job, ID: c.ID, Message: "why", Token: r.token()}
 		first, err := r.store.Abort(t.Context(), call)
@@ -117,7 +124,7 @@ func testRepeat(t *testing.T, s suite) {
 		equal(t, "revision", second.Revision, first.Revision)
 		equal(t, "message", second.Failure.Message, "why")
 	})
-	s.rule(t, "a recovery that was sent twice raised the epoch once", func(t *testing.T, r *rig) {
+	rule(t, "a recovery that was sent twice raised the epoch once", func(t *testing.T, r *rig) {
 		done := r.completed()
 		r.trigger()
 		call := r.recoverCall("")
