@@ -15,6 +15,7 @@ type reply struct {
 	body    []any
 	ended   []coordinator.Transition
 	evicted []int64
+	before  []coordinator.Transition
 }
 
 // parseReply reads the reply of a script; an error is CodeInternal.
@@ -22,17 +23,9 @@ func parseReply(verb, job string, value any) (reply, error) {
 	top, _ := value.([]any)
 	c := cursor{values: top}
 	r := reply{word: c.text(), now: c.number(), body: c.list()}
-	ended, evicted := cursor{values: c.list()}, cursor{values: c.list()}
-	for ended.more() {
-		r.ended = append(r.ended, coordinator.Transition{
-			Job: job, ID: ended.number(), Status: coordinator.Status(ended.text()),
-			Reason: coordinator.FailureReason(ended.text()), DurationMs: ended.number(), AcknowledgedTasks: int(ended.number()),
-		})
-	}
-	for evicted.more() {
-		r.evicted = append(r.evicted, evicted.number())
-	}
-	if err := errors.Join(c.err, ended.err, evicted.err); err != nil {
+	ended, evicted, before := cursor{values: c.list()}, cursor{values: c.list()}, cursor{values: c.list()}
+	r.ended, r.evicted, r.before = ended.transitions(job), evicted.numbers(), before.transitions(job)
+	if err := errors.Join(c.err, ended.err, evicted.err, before.err); err != nil {
 		return reply{}, coordinator.ErrInternal(fmt.Errorf("reply of script %s: %w", verb, err))
 	}
 	return r, nil
@@ -112,6 +105,18 @@ func (c *cursor) numbers() []int64 {
 	var all []int64
 	for c.more() {
 		all = append(all, c.number())
+	}
+	return all
+}
+
+// transitions takes all values that are left, as ends of a job's checkpoints.
+func (c *cursor) transitions(job string) []coordinator.Transition {
+	var all []coordinator.Transition
+	for c.more() {
+		all = append(all, coordinator.Transition{
+			Job: job, ID: c.number(), Status: coordinator.Status(c.text()),
+			Reason: coordinator.FailureReason(c.text()), DurationMs: c.number(), AcknowledgedTasks: int(c.number()),
+		})
 	}
 	return all
 }

@@ -82,7 +82,7 @@ const (
 // wants them. Transitions and evictions in the reply are reported, whatever its word.
 // args are ARGV[2] and up.
 func (s *Store) run(ctx context.Context, sc *script, how repetition, job string, args ...any) (reply, error) {
-	value, err := s.send(ctx, sc, how, s.keys(job).job(), args)
+	value, again, err := s.send(ctx, sc, how, s.keys(job).job(), args)
 	if err != nil {
 		return reply{}, err
 	}
@@ -90,7 +90,11 @@ func (s *Store) run(ctx context.Context, sc *script, how repetition, job string,
 	if err != nil {
 		return reply{}, err
 	}
-	for _, transition := range r.ended {
+	ended := r.ended
+	if again {
+		ended = append(ended, r.before...)
+	}
+	for _, transition := range ended {
 		s.observer.Ended(transition)
 	}
 	for _, id := range r.evicted {
@@ -99,8 +103,8 @@ func (s *Store) run(ctx context.Context, sc *script, how repetition, job string,
 	return r, nil
 }
 
-// send is the loop of attempts.
-func (s *Store) send(ctx context.Context, sc *script, how repetition, key string, args []any) (any, error) {
+// send is the loop of attempts. again tells that an earlier one may have run.
+func (s *Store) send(ctx context.Context, sc *script, how repetition, key string, args []any) (value any, again bool, err error) {
 	budget := callBudget + time.Duration(size(args))*time.Second/bytesPerSecond
 	within, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
@@ -109,20 +113,19 @@ func (s *Store) send(ctx context.Context, sc *script, how repetition, key string
 		// So that a swallowed reply leaves time to ask again.
 		patience = budget / 2
 	}
-	anyLost := false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		attempt, done := context.WithTimeout(within, patience)
 		value, sent, err := s.evaluate(attempt, sc, key, args)
 		done()
 		if err == nil {
-			return value, nil
+			return value, again, nil
 		}
 		what, refusal := judge(err, sent)
 		switch {
 		case what == decided:
-			return nil, refusal
+			return nil, again, refusal
 		case what == lost:
-			anyLost = true
+			again = true
 		}
 		if !(what == lost && how == once) && sleep(within, pause) {
 			continue
@@ -130,11 +133,11 @@ func (s *Store) send(ctx context.Context, sc *script, how repetition, key string
 		s.health.stale.Store(true)
 		switch {
 		case errors.Is(ctx.Err(), context.Canceled):
-			return nil, fmt.Errorf("redis %s: %w", sc.verb, ctx.Err())
-		case anyLost && how != reads:
-			return nil, coordinator.ErrOutcomeUnknown(fmt.Errorf("redis %s: %w", sc.verb, err))
+			return nil, again, fmt.Errorf("redis %s: %w", sc.verb, ctx.Err())
+		case again && how != reads:
+			return nil, again, coordinator.ErrOutcomeUnknown(fmt.Errorf("redis %s: %w", sc.verb, err))
 		default:
-			return nil, coordinator.ErrStoreUnavailable(fmt.Errorf("redis %s: %w", sc.verb, err))
+			return nil, again, coordinator.ErrStoreUnavailable(fmt.Errorf("redis %s: %w", sc.verb, err))
 		}
 	}
 }

@@ -28,7 +28,7 @@ if not rec then
 end
 settle(id, rec)
 if rec.status == 'aborted' and rec.token == token then
-  report_end(id, rec, reason)
+  report_end(before, id, rec, reason)
   return answer('ok', { view(id) })
 end
 local refusal = check_sender(job, rec, task, epoch, attempt)

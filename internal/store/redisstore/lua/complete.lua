@@ -26,7 +26,7 @@ end
 settle(id, rec)
 if rec.status == 'completed' then
   if rec.token == token then
-    report_end(id, rec, '')
+    report_end(before, id, rec, '')
   end
   return answer('ok', { view(id) })
 end

@@ -5,13 +5,15 @@
 --   KEYS[1]  the job's hash (…job). It routes the script to the job's slot; all other
 --            keys of the job are derived from it and share its hash tag.
 --   ARGV[1]  the clock as Unix ms, "" for the server's own (tests pass one).
--- and answers { word, now, body, ended, evicted } (reply.go reads it):
+-- and answers { word, now, body, ended, evicted, before } (reply.go reads it):
 --   word     "ok", another word of the script's own, or the code of a refusal
 --   body     what the script's header says; the arguments of a refusal
 --   ended    what reached a terminal status: id, status, reason, duration ms, acks, …
 --   evicted  ids that retention removed
+--   before   like ended, what a first run of this very call had ended; the caller has heard
+--            of it unless the first reply was lost
 --
--- Values (locals): base, default_job, now, ended, evicted, EMPTY_DIGEST.
+-- Values (locals): base, default_job, now, ended, evicted, before, EMPTY_DIGEST.
 -- Functions:
 --   integer(n)                   number -> decimal string, never in scientific notation
 --   checkpoint_key(id, part)     key of a checkpoint's auxiliary value ("acks", "parts", …)
@@ -39,7 +41,7 @@
 local base = string.sub(KEYS[1], 1, -4)
 -- Other jobs carry a hash tag, and no key prefix may contain a brace.
 local default_job = string.sub(base, -2) ~= '}:'
-local ended, evicted = {}, {}
+local ended, evicted, before = {}, {}, {}
 local EMPTY_DIGEST = 'sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 
 local now
@@ -66,7 +68,7 @@ local function answer(word, body)
   if before_answer then
     before_answer()
   end
-  return { word, integer(now), body, ended, evicted }
+  return { word, integer(now), body, ended, evicted, before }
 end
 
 local function refuse(refusal)

@@ -53,7 +53,7 @@ local function judge(id, rec, epoch, item, state, token)
     if ack.place >= rec.required then
       status = 'completed'
       if rec.token == token then
-        report_end(id, rec, '')
+        report_end(before, id, rec, '')
       end
     end
     return { 'acknowledged', integer(ack.place), status, integer(math.max(0, ack.at - rec.start)) }
@@ -71,10 +71,10 @@ local function judge(id, rec, epoch, item, state, token)
   if state.status == 'expired' or state.status == 'aborted' then
     return { 'late' }
   end
-  local before = state.digests[task] or ack and ack.digest
-  if before then
+  local standing = state.digests[task] or ack and ack.digest
+  if standing then
     local named = item.part and item.part.digest or item.digest
-    if named ~= '' and named ~= before then
+    if named ~= '' and named ~= standing then
       return refused(state, 'ack_conflict', task)
     end
     return { 'duplicate', integer(state.count), state.status }

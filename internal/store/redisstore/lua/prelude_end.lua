@@ -18,7 +18,8 @@
 --   remove_record(id, rec)        removes a checkpoint of any status and its index entries
 --   evict(id, rec, reason)        removes a checkpoint; a pending one ends as aborted first
 --   expire(id, rec)               writes the expiry of an overdue one
---   report_end(id, rec, reason)   puts an end into the reply
+--   report_end(list, id, rec, reason)
+--                                 puts an end into ended or before
 --   forget(id)                    removes only the index entries, of an id that is not ours
 --   trim_ended()                  keeps the newest 20 unpinned that ended uncompleted. Answering
 --                                 calls it when one has ended, not earlier: it may take the very
@@ -41,9 +42,9 @@ local function record_attempt(task, attempt)
   end
 end
 
-local function report_end(id, rec, reason)
+local function report_end(list, id, rec, reason)
   for _, value in ipairs({ id, rec.status, reason, integer(math.max(0, rec.ended - rec.start)), integer(rec.acked) }) do
-    ended[#ended + 1] = value
+    list[#list + 1] = value
   end
 end
 
@@ -64,7 +65,7 @@ local function end_uncompleted(id, rec, how)
   if redis.call('EXISTS', checkpoint_key(id, 'parts')) == 1 then
     redis.call('ZADD', base .. 'garbage', integer(now), 'parts:' .. id)
   end
-  report_end(id, rec, how.reason)
+  report_end(ended, id, rec, how.reason)
 end
 
 local function complete_pending(id, rec, token)
@@ -79,7 +80,7 @@ local function complete_pending(id, rec, token)
   if redis.call('EXISTS', checkpoint_key(id, 'staged')) == 1 then
     redis.call('ZADD', base .. 'garbage', integer(now), 'staged:' .. id)
   end
-  report_end(id, rec, '')
+  report_end(ended, id, rec, '')
 end
 
 local function rebase(id, rec)
@@ -125,7 +126,7 @@ end
 local function evict(id, rec, reason)
   if rec.status == 'pending' then
     rec.status, rec.ended = 'aborted', now
-    report_end(id, rec, reason)
+    report_end(ended, id, rec, reason)
   end
   remove_record(id, rec)
 end

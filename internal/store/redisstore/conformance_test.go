@@ -1,0 +1,168 @@
+package redisstore
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/store/redisstore/redistest"
+	"github.com/checkpointd/checkpointd/internal/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Storage {
+		server := redistest.Start(t, redistest.Options{})
+		client := server.Client(t)
+		return storetest.Storage{
+			Replicas: true,
+			Open: func(t testing.TB, options storetest.Options) coordinator.Store {
+				t.Helper()
+				s, err := New(Options{URL: server.URL, KeyPrefix: server.Prefix, Clock: options.Clock, Observer: options.Observer})
+				if err != nil {
+					t.Fatalf("open: %v", err)
+				}
+				return s
+			},
+			Leftovers: func(t testing.TB) []string {
+				t.Helper()
+				return leftovers(t, client, server.Prefix)
+			},
+			Damage: func(t testing.TB, damage storetest.Damage) {
+				t.Helper()
+				damagePart(t, client, newKeyspace(server.Prefix, damage.Job), damage)
+			},
+		}
+	})
+}
+
+// leftovers lists the keys under a prefix that no record, lease or index accounts for.
+func leftovers(t testing.TB, client *redis.Client, prefix string) []string {
+	t.Helper()
+	var keys []string
+	scan := client.Scan(t.Context(), 0, prefix+"*", 1000).Iterator()
+	for scan.Next(t.Context()) {
+		keys = append(keys, scan.Val())
+	}
+	if err := scan.Err(); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(keys)
+	expected := map[string]bool{jobsKey(prefix): true}
+	var left []string
+	for _, job := range append(client.SMembers(t.Context(), jobsKey(prefix)).Val(), coordinator.DefaultJob) {
+		j := jobKeys{TB: t, client: client, keyspace: newKeyspace(prefix, job), expected: expected}
+		left = append(left, j.check()...)
+	}
+	for _, key := range keys {
+		if !expected[key] && !strings.Contains(key, "idem:") {
+			left = append(left, key)
+		}
+	}
+	return left
+}
+
+// jobKeys collects the keys that one job may have.
+type jobKeys struct {
+	testing.TB
+	keyspace
+	client   *redis.Client
+	expected map[string]bool
+	odd      []string
+}
+
+func (j *jobKeys) expect(keys ...string) {
+	for _, key := range keys {
+		j.expected[key] = true
+	}
+}
+
+func (j *jobKeys) check() []string {
+	ctx := j.Context()
+	j.expect(j.job(), j.index(), j.pending(), j.deadlines(), j.completed(), j.retained(), j.ended(), j.remains(), j.pinned(), j.attempts())
+	records := map[string]string{}
+	for _, id := range j.client.ZRange(ctx, j.index(), 0, -1).Val() {
+		records[id] = j.client.HGet(ctx, j.base+id, "status").Val()
+		if records[id] == "" {
+			j.odd = append(j.odd, fmt.Sprintf("%s lists %s, which is gone", j.index(), id))
+			continue
+		}
+		j.checkRecord(id, records[id])
+	}
+	for index, statuses := range map[string]string{
+		j.pending(): "pending", j.deadlines(): "pending", j.completed(): "completed", j.retained(): "completed",
+		j.ended(): "expired aborted", j.remains(): "expired aborted",
+	} {
+		for _, id := range j.client.ZRange(ctx, index, 0, -1).Val() {
+			if records[id] == "" || !strings.Contains(statuses, records[id]) {
+				j.odd = append(j.odd, fmt.Sprintf("%s lists %s, which is %q", index, id, records[id]))
+			}
+		}
+	}
+	for _, id := range j.client.SMembers(ctx, j.pinned()).Val() {
+		if records[id] == "" {
+			j.odd = append(j.odd, fmt.Sprintf("%s lists %s, which is gone", j.pinned(), id))
+		}
+	}
+	return j.odd
+}
+
+func (j *jobKeys) checkRecord(id, status string) {
+	ctx := j.Context()
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		j.Fatal(err)
+	}
+	j.expect(j.record(n), j.acks(n), j.acked(n), j.leases(n))
+	if token := j.client.HGet(ctx, j.record(n), "tasks").Val(); token != "" {
+		j.expect(j.tasks(token), j.missing(token))
+	}
+	if status == "expired" || status == "aborted" {
+		return
+	}
+	j.expect(j.state(n), j.parts(n))
+	if status == "pending" {
+		j.expect(j.staged(n))
+	}
+	for task, text := range j.client.HGetAll(ctx, j.parts(n)).Val() {
+		acked := j.client.HExists(ctx, j.acks(n), task).Val()
+		staged := j.client.SIsMember(ctx, j.staged(n), task).Val()
+		if acked == staged || staged && status != "pending" {
+			j.odd = append(j.odd, fmt.Sprintf("%s has a part of %q: acknowledged %t, staged %t, in a %s one", j.parts(n), task, acked, staged, status))
+		}
+		upload, rest, _ := strings.Cut(text, "|")
+		chunks, _, _ := strings.Cut(rest, "|")
+		for i := range labNumber(chunks) {
+			j.expect(j.chunk(n, upload, int(i)))
+		}
+	}
+}
+
+// damagePart falsifies the last chunk of a part.
+func damagePart(t testing.TB, client *redis.Client, keys keyspace, damage storetest.Damage) {
+	t.Helper()
+	ctx := t.Context()
+	text, err := client.HGet(ctx, keys.parts(damage.ID), damage.TaskID).Result()
+	if err != nil {
+		t.Fatalf("find the part: %v", err)
+	}
+	fields := strings.Split(text, "|")
+	last := keys.chunk(damage.ID, fields[0], int(labNumber(fields[1]))-1)
+	switch damage.Kind {
+	case storetest.LoseLast:
+		err = client.Del(ctx, last).Err()
+	case storetest.Cut:
+		var chunk string
+		if chunk, err = client.Get(ctx, last).Result(); err == nil {
+			err = client.Set(ctx, last, chunk[:len(chunk)-1], 0).Err()
+		}
+	}
+	if err != nil {
+		t.Fatalf("damage the part: %v", err)
+	}
+}
