@@ -106,9 +106,9 @@ func (r *LineReader) nextLine() ([]byte, error) {
 				What: "line", Max: int64(r.maxValue + lineSlack), Line: r.line + 1,
 				Detail: "one line is longer than " + strconv.Itoa(r.maxValue+lineSlack) + " bytes",
 			}
-		case r.srcErr == io.EOF && r.searched == 0:
+		case r.srcErr == io.EOF && r.searched == 0: //nolint:errorlint // see fill
 			return nil, io.EOF
-		case r.srcErr == io.EOF:
+		case r.srcErr == io.EOF: //nolint:errorlint // see fill
 			line := r.buf[r.start:r.end]
 			r.start, r.searched = r.end, 0
 			r.line++
@@ -135,6 +135,8 @@ func (r *LineReader) fill() {
 	}
 	const patience = 100 // as bufio: a reader that never progresses must not hang us
 	for range patience {
+		// A bare io.EOF is the end of the body, a wrapped one a broken transfer,
+		// which must not pass as a shorter upload.
 		n, err := r.src.Read(r.buf[r.end:])
 		r.eager = n == len(r.buf)-r.end
 		r.end += n

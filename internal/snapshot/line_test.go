@@ -223,6 +223,10 @@ func TestLineReaderPassesOnWhatTheSourceAnswers(t *testing.T) {
 	if got, err = collect(snapshot.NewLineReader(source, "t", snapshot.MaxValue)); len(got) != 0 || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %v, %v", got, err)
 	}
+	source = io.MultiReader(strings.NewReader(`{"key":"a","value":1}`), iotest.ErrReader(fmt.Errorf("connection lost: %w", io.EOF)))
+	if got, err = collect(snapshot.NewLineReader(source, "t", snapshot.MaxValue)); len(got) != 0 || err == nil {
+		t.Errorf("a broken transfer passes as the end: got %v, %v", got, err)
+	}
 	if _, err = collect(snapshot.NewLineReader(stuckReader{}, "t", snapshot.MaxValue)); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("a source that gives nothing: %v", err)
 	}
