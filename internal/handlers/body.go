@@ -23,6 +23,8 @@ type heldBody struct {
 	peeked []byte
 	// shown is how much of the stand-in was read.
 	shown int
+	// ended tells that everything behind was read.
+	ended bool
 }
 
 const standIn = "{}"
@@ -47,6 +49,7 @@ func (b *heldBody) peek() error {
 	var first [1]byte
 	if _, err := io.ReadFull(b.source, first[:]); err != nil {
 		if errors.Is(err, io.EOF) {
+			b.ended = true
 			return io.EOF
 		}
 		return &bodyError{err}
@@ -59,7 +62,18 @@ func (b *heldBody) peek() error {
 func (b *heldBody) Close() error { return b.source.Close() }
 
 // real is the body as it was sent.
-func (b *heldBody) real() io.Reader { return io.MultiReader(bytes.NewReader(b.peeked), b.source) }
+func (b *heldBody) real() io.Reader {
+	return io.MultiReader(bytes.NewReader(b.peeked), endReader{b})
+}
+
+// endReader notes when the body has come to its end.
+type endReader struct{ body *heldBody }
+
+func (r endReader) Read(p []byte) (int, error) {
+	n, err := r.body.source.Read(p)
+	r.body.ended = r.body.ended || err == io.EOF //nolint:errorlint // a body ends with io.EOF itself
+	return n, err                                //nolint:wrapcheck // Readers pass errors on.
+}
 
 // bodyError is a body that could not be read to its end, which is the sender's doing.
 type bodyError struct{ cause error }
@@ -86,7 +100,7 @@ func (s *server) takeBody(e *exchange, request any) (int, error) {
 
 // readBody reads a JSON body of limited size in limited time.
 func (s *server) readBody(e *exchange) ([]byte, error) {
-	const bytesPerSecond = 64 << 10
+	const pace = 64 << 10 // bytes a second
 	limit, length := e.operation.bodyLimit, e.request.ContentLength
 	if length > limit {
 		return nil, bodyTooLarge(e.operation, length)
@@ -95,7 +109,7 @@ func (s *server) readBody(e *exchange) ([]byte, error) {
 		length = limit
 	}
 	control := http.NewResponseController(e.writer)
-	patience := s.options.BodyTimeout + time.Duration(length/bytesPerSecond)*time.Second
+	patience := s.options.BodyTimeout + time.Duration(length/pace)*time.Second
 	// A server without deadlines, as in some tests, reads without them.
 	_ = control.SetReadDeadline(time.Now().Add(patience))
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()

@@ -16,7 +16,7 @@ import (
 // refuse answers any error of any door. After the head of an answer went out there is no
 // way to refuse any more: the connection is broken off, so that the client sees it.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, context.Canceled) && r.Context().Err() != nil && !s.shuttingDown() {
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil && !s.options.Draining() {
 		w.WriteHeader(statusClientGone)
 		return
 	}
@@ -41,7 +41,7 @@ func (s *server) translate(r *http.Request, err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return outOfTime(r.Method, err)
-	case errors.Is(err, context.Canceled) && s.shuttingDown():
+	case errors.Is(err, context.Canceled) && s.options.Draining():
 		return &coordinator.Error{
 			Code:   coordinator.CodeShuttingDown,
 			Detail: "The server is shutting down. Repeat the request at another replica, or in a moment.", Err: err,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -49,7 +50,15 @@ func (s *server) frame(next http.Handler) http.Handler {
 		}
 		s.routeHead(r)
 		next.ServeHTTP(w, r)
+		e.leaveBody()
 	})
+}
+
+// leaveBody bounds how long net/http waits for the rest of a body that nobody wanted.
+func (e *exchange) leaveBody() {
+	if e.request.ContentLength != 0 && !e.body.ended {
+		_ = http.NewResponseController(e.writer).SetReadDeadline(time.Now().Add(2 * time.Second))
+	}
 }
 
 // crossOrigin keeps pages of other origins from changing anything: some of our calls have

@@ -29,9 +29,9 @@ type Options struct {
 	// Metrics serves GET /metrics. Defaults to an empty answer.
 	Metrics http.Handler
 
-	// ShuttingDown is closed when the server begins to drain: readiness is off from then
-	// on. Defaults to a channel that is never closed.
-	ShuttingDown <-chan struct{}
+	// Draining tells whether the server finishes what it has begun and takes nothing new:
+	// readiness is off then. Defaults to never.
+	Draining func() bool
 
 	// Budget is how long the store may take over a small request; a body adds to it.
 	// Defaults to 1.5 seconds, so that a request to a server whose store is away is
@@ -42,8 +42,8 @@ type Options struct {
 	// length takes at 64 KiB a second. Defaults to 30 seconds.
 	BodyTimeout time.Duration
 
-	// UploadIdle is how long an upload may pause before it is given up. Defaults to a
-	// minute.
+	// UploadIdle is how long an upload may pause before it is given up; it must also
+	// keep up 512 bytes a second. Defaults to a minute.
 	UploadIdle time.Duration
 
 	// RestoreIdle is how long the reader of a restore may take to read 256 KiB before it
@@ -64,6 +64,9 @@ func (o Options) orDefaults(c *coordinator.Coordinator) Options {
 	}
 	if o.Ready == nil {
 		o.Ready = c.Health
+	}
+	if o.Draining == nil {
+		o.Draining = func() bool { return false }
 	}
 	if o.Metrics == nil {
 		o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -116,13 +119,4 @@ func New(c *coordinator.Coordinator, options Options) http.Handler {
 		BaseRouter:       s.router,
 		ErrorHandlerFunc: s.refuseParameter,
 	})
-}
-
-func (s *server) shuttingDown() bool {
-	select {
-	case <-s.options.ShuttingDown:
-		return true
-	default:
-		return false
-	}
 }

@@ -69,24 +69,18 @@ func stateRefusal(pointer string, err error) error {
 	return err
 }
 
-// placed makes a refusal of one place: a line of NDJSON, with the pointer into it in the
-// sentence, or else a pointer.
+// placed makes a refusal of one place: a pointer into the body, or into a line of NDJSON.
 func placed(code coordinator.Code, what, pointer string, line int, detail string) *coordinator.Error {
-	field := coordinator.FieldError{Pointer: pointer, Detail: sentence(detail)}
 	where := pointer
-	if line > 0 {
+	switch {
+	case line > 0:
 		where = fmt.Sprintf("line %d", line)
-		field = coordinator.FieldError{Line: line, Detail: sentence(detail)}
-		if pointer != "" {
-			field.Detail = fmt.Sprintf("At %s: %s.", pointer, detail)
-		}
-	}
-	if where == "" {
+	case pointer == "":
 		where = "the body"
 	}
 	return &coordinator.Error{
 		Code:   code,
 		Detail: fmt.Sprintf("%s; nothing was stored. Mend %s and send it again; errors has the reason.", what, where),
-		Fields: []coordinator.FieldError{field},
+		Fields: []coordinator.FieldError{{Pointer: pointer, Line: line, Detail: sentence(detail)}},
 	}
 }

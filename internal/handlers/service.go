@@ -20,7 +20,7 @@ func (s *server) GetHealth(context.Context, api.GetHealthRequestObject) (api.Get
 
 // GetReadiness says whether requests can be served now.
 func (s *server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObject) (api.GetReadinessResponseObject, error) {
-	if s.shuttingDown() {
+	if s.options.Draining() {
 		return nil, &coordinator.Error{
 			Code:   coordinator.CodeShuttingDown,
 			Detail: "The server is shutting down and finishes what it has begun. Send new requests to another replica.",

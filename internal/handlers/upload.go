@@ -74,7 +74,7 @@ func (s *server) beginUpload(ctx context.Context, request api.UploadPartRequestO
 // succeed any more, reading ends at once and the cause is the error.
 func (s *server) receive(e *exchange, upload *coordinator.RunningUpload, taskID string, digest []byte) (coordinator.PartInfo, error) {
 	body := &uploadBody{
-		ctx: upload.Context(), source: e.body.real(), control: http.NewResponseController(e.writer), idle: s.options.UploadIdle,
+		ctx: upload.Context(), source: e.body.real(), control: http.NewResponseController(e.writer), idle: s.options.UploadIdle, began: time.Now(),
 	}
 	if digest != nil {
 		body.sum = sha256.New()
@@ -165,27 +165,38 @@ func readBack(upload *coordinator.RunningUpload, size int64) io.ReaderAt {
 }
 
 // uploadBody is the body of an upload: hashed on its way where that is wanted, given up
-// when nothing comes for too long, and at once when ctx ends.
+// when nothing or too little comes, and at once when ctx ends.
 type uploadBody struct {
 	ctx     context.Context //nolint:containedctx // It is the upload's life, which a Reader cannot be passed.
 	source  io.Reader
 	control *http.ResponseController
 	idle    time.Duration
+	began   time.Time
+	read    int64
 	sum     hash.Hash
 }
 
+// bytesPerSecond is the pace that an upload must keep up on the whole, so that a client
+// which trickles bytes does not hold a connection for ever.
+const bytesPerSecond = 512
+
 // Read reads some of the body; its errors are bodyErrors.
 func (b *uploadBody) Read(p []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(b.idle)) // a server without deadlines waits
+	deadline, slowest := time.Now().Add(b.idle), b.began.Add(b.idle+time.Duration(b.read/bytesPerSecond)*time.Second)
+	if slowest.Before(deadline) {
+		deadline = slowest
+	}
+	_ = b.control.SetReadDeadline(deadline) // a server without deadlines waits
 	// In this order, so that an interruption between the two is not undone.
 	if err := b.ctx.Err(); err != nil {
 		return 0, &bodyError{err}
 	}
 	n, err := b.source.Read(p)
+	b.read += int64(n)
 	if b.sum != nil {
 		b.sum.Write(p[:n])
 	}
-	if err != nil && !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if err != nil && err != io.EOF { //nolint:errorlint // io.EOF itself is the end, anything around it a failure
 		err = &bodyError{err}
 	}
 	return n, err
