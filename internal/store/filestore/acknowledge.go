@@ -64,6 +64,9 @@ func (s *Store) Acknowledge(ctx context.Context, call coordinator.AckCall) (coor
 			word := ackWord{AckItem: item, token: call.Token, place: i, file: files[i]}
 			result.Outcomes[i], used[i] = st.acknowledge(c, word)
 		}
+		if !slices.Contains(used, true) {
+			backdate(result.Outcomes)
+		}
 		result.Status, result.AcknowledgedTasks, result.RequiredTaskAcks = c.Status, c.Acked, c.Required
 		if wasPending && c.Status == coordinator.StatusCompleted {
 			st.retain(c.job, call.Keep)
@@ -76,6 +79,34 @@ func (s *Store) Acknowledge(ctx context.Context, call coordinator.AckCall) (coor
 		}
 	}
 	return result, err
+}
+
+// backdate gives the outcomes of a call that came twice the counts of its first time:
+// whatever was accepted then says its place again, and what was not counted stood
+// between those. It changes nothing where nothing was accepted.
+func backdate(outcomes []coordinator.AckOutcome) {
+	accepted := func(o coordinator.AckOutcome) bool { return o.Outcome == coordinator.AckAccepted }
+	first := slices.IndexFunc(outcomes, accepted)
+	if first < 0 {
+		return
+	}
+	count := outcomes[first].AcknowledgedTasks - 1
+	for i := range outcomes {
+		o := &outcomes[i]
+		if accepted(*o) {
+			count = o.AcknowledgedTasks
+			continue
+		}
+		o.AcknowledgedTasks, o.Status = count, statusAt(count, o.RequiredTaskAcks)
+	}
+}
+
+// statusAt is the status of a checkpoint right after so many acknowledgements.
+func statusAt(count, required int) coordinator.Status {
+	if count >= required {
+		return coordinator.StatusCompleted
+	}
+	return coordinator.StatusPending
 }
 
 // ackWord is one task's word as the store takes it.
@@ -124,10 +155,7 @@ func (s *step) acknowledge(c *checkpoint, word ackWord) (outcome coordinator.Ack
 
 // acknowledgedBefore answers what the same call was answered, though its reply was lost.
 func (s *step) acknowledgedBefore(c *checkpoint, outcome coordinator.AckOutcome, before *ack) coordinator.AckOutcome {
-	outcome.Outcome, outcome.Status = coordinator.AckAccepted, coordinator.StatusPending
-	if before.Place >= c.Required {
-		outcome.Status = coordinator.StatusCompleted
-	}
+	outcome.Outcome, outcome.Status = coordinator.AckAccepted, statusAt(before.Place, c.Required)
 	outcome.AcknowledgedTasks, outcome.LatencyMs = before.Place, before.latency(c)
 	return outcome
 }

@@ -113,14 +113,15 @@ func (c *checkpoint) view(now int64) coordinator.Checkpoint {
 		Timestamp: r.Timestamp, Start: r.Start, TimeoutMs: r.TimeoutMs,
 		RequiredTaskAcks: r.Required, AcknowledgedTasks: r.Acked, NamedTasks: r.Named,
 		EndedAt: r.EndedAt, Pinned: r.Pinned, Labels: r.Labels, Description: r.Description,
-		SnapshotVersion: r.Version, Entries: r.Entries, Bytes: r.Bytes, Digest: r.Digest,
 		SharedEntries: r.Shared.Entries, SharedBytes: r.Shared.Bytes, SharedRevision: r.Shared.Revision,
 		ObservedAt: now,
 	}
 	if r.Failure != nil {
 		out.Failure = &coordinator.Failure{Reason: r.Failure.Reason, TaskID: r.Failure.TaskID, Message: r.Failure.Message}
 	}
-	if r.Status != coordinator.StatusCompleted {
+	if r.Status == coordinator.StatusCompleted {
+		out.SnapshotVersion, out.Entries, out.Bytes, out.Digest = r.Version, r.Entries, r.Bytes, r.Digest
+	} else {
 		out.MissingTasks = c.missing(coordinator.MissingTasksShown)
 	}
 	return out

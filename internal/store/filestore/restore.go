@@ -195,7 +195,7 @@ func (r *restore) ReadAt(ctx context.Context, number int, p []byte, off int64) (
 		c, err := st.find(r.call.Ref, false)
 		switch {
 		case err != nil:
-			return 0, err
+			return 0, coordinator.ErrSnapshotDamaged(r.call.ID, "the checkpoint", err)
 		case info.Shared:
 			return r.reader.readAt(c, p, off), nil
 		case r.names[number] != "":

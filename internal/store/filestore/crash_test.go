@@ -1,0 +1,237 @@
+package filestore
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// crashDir is the variable that makes the test binary a server that will be killed.
+const crashDir = "CHECKPOINTD_FILESTORE_CRASH_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(crashDir); dir != "" {
+		workUntilKilled(dir)
+		os.Exit(1) // not reached
+	}
+	os.Exit(m.Run())
+}
+
+// keepAfterCrash is retention's number in the killed process: small, so that crashes also
+// fall between a record's removal and that of its files.
+const keepAfterCrash = 20
+
+// workUntilKilled runs fleets on the store and writes a line for each answer, after it
+// has got it: what stands on a line must never be missing again.
+func workUntilKilled(dir string) {
+	s, err := Open(dir, Options{})
+	if err != nil {
+		fmt.Println("failed", err)
+		return
+	}
+	var fleets sync.WaitGroup
+	for range 8 {
+		fleets.Go(func() {
+			for {
+				if err := oneCheckpoint(s); err != nil {
+					fmt.Println("failed", err)
+				}
+			}
+		})
+	}
+	fleets.Wait()
+}
+
+// oneCheckpoint triggers a checkpoint of two tasks, one with a small and one with a large
+// part, and a shared entry.
+func oneCheckpoint(s *Store) error {
+	ctx := context.Background()
+	triggered, err := s.Trigger(ctx, coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: 2, MaxConcurrent: 10_000})
+	if err != nil {
+		return err
+	}
+	id := triggered.Checkpoint.ID
+	fmt.Println("triggered", id)
+	_, err = s.WriteShared(ctx, coordinator.SharedWrite{
+		Job: coordinator.DefaultJob, ID: id, Op: coordinator.SharedPut, Entries: []coordinator.SharedEntry{{Key: "id", Value: fmt.Append(nil, id)}},
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println("written", id)
+	_, err = s.Acknowledge(ctx, coordinator.AckCall{
+		Job: coordinator.DefaultJob, ID: id, Keep: keepAfterCrash,
+		Items: []coordinator.AckItem{{TaskID: "small", Part: content(smallContent(id))}},
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println("acknowledged", id)
+	upload, err := s.BeginUpload(ctx, coordinator.UploadCall{Job: coordinator.DefaultJob, ID: id, TaskID: "large"})
+	if err != nil {
+		return err
+	}
+	large := largeContent(id)
+	if err := upload.WriteChunk(ctx, 0, large); err != nil {
+		return err
+	}
+	info := coordinator.PartInfo{Entries: 1, Bytes: int64(len(large)), Digest: digestOf(large)}
+	if _, err := upload.Commit(ctx, coordinator.CommitCall{Part: info, Ack: true, Keep: keepAfterCrash}); err != nil {
+		return err
+	}
+	fmt.Println("completed", id)
+	return nil
+}
+
+func smallContent(id int64) []byte { return fmt.Appendf(nil, "small part of %d", id) }
+
+func largeContent(id int64) []byte {
+	return bytes.Repeat(fmt.Appendf(nil, "large part of %d\n", id), 1+InlineBytes/16)
+}
+
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	rounds := 20
+	if testing.Short() {
+		rounds = 3
+	}
+	dir := t.TempDir()
+	said := answers{}
+	for round := range rounds {
+		lines := 50 + rand.IntN(400)
+		said.runAndKill(t, dir, lines)
+		t.Logf("round %d: killed after %d answers", round, lines)
+		said.verify(t, dir)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// answers are what killed processes were heard to say, by checkpoint, in order.
+type answers map[int64][]string
+
+// runAndKill starts a process and kills it after so many answers.
+func (a answers) runAndKill(t *testing.T, dir string, lines int) {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), crashDir+"="+dir)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	heard := 0
+	in := bufio.NewReader(out)
+	for {
+		line, err := in.ReadString('\n')
+		if err == io.EOF {
+			break // a line that was cut short was not said
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var what string
+		var id int64
+		if _, err := fmt.Sscan(line, &what, &id); err != nil {
+			t.Fatalf("the process said %q", line)
+		}
+		if what == "triggered" && a[id] != nil {
+			t.Errorf("id %d was given twice", id)
+		}
+		a[id] = append(a[id], what)
+		if heard++; heard == lines {
+			if err := child.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = child.Wait() // it was killed
+}
+
+// verify checks that nothing that was answered is missing.
+func (a answers) verify(t *testing.T, dir string) {
+	t.Helper()
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, finding := range audit(t, s) {
+		t.Error(finding)
+	}
+	kept := completedIDs(t, s)
+	oldest := slices.Min(append(slices.Clone(kept), coordinator.MaxID))
+	highest, latest := int64(-1), int64(-1)
+	for id, said := range a {
+		highest = max(highest, id)
+		last := said[len(said)-1]
+		if last == "completed" {
+			latest = max(latest, id)
+		}
+		c, err := s.Get(t.Context(), ref(id))
+		if coordinator.CodeOf(err) == coordinator.CodeCheckpointDeleted && id < oldest && len(kept) >= keepAfterCrash {
+			continue // retention took it
+		}
+		if err != nil {
+			t.Errorf("checkpoint %d, last heard %q: %v", id, last, err)
+			continue
+		}
+		acks := map[string]int{"acknowledged": 1, "completed": 2}[last]
+		if c.AcknowledgedTasks < acks {
+			t.Errorf("checkpoint %d has %d acks, last heard %q", id, c.AcknowledgedTasks, last)
+		}
+		if last != "triggered" && c.SharedEntries != 1 {
+			t.Errorf("checkpoint %d has %d shared entries, last heard %q", id, c.SharedEntries, last)
+		}
+		if last == "completed" && !c.Completed() {
+			t.Errorf("checkpoint %d is %s and was completed", id, c.Status)
+		}
+	}
+	for _, id := range kept {
+		want := fmt.Appendf(nil, "{\"key\":\"id\",\"value\":%d}\n", id)
+		want = append(append(want, largeContent(id)...), smallContent(id)...)
+		if got := restored(t, s, id); !bytes.Equal(got, want) {
+			t.Errorf("checkpoint %d restores %d bytes, want %d", id, len(got), len(want))
+		}
+	}
+	if len(kept) > 0 && kept[0] < latest {
+		t.Errorf("the latest is %d and %d was completed", kept[0], latest)
+	}
+	if next := trigger(t, s, 1); next <= highest {
+		t.Errorf("the next id is %d and %d was given", next, highest)
+	} else if _, err := s.Abort(t.Context(), coordinator.AbortCall{Job: coordinator.DefaultJob, ID: next}); err != nil {
+		t.Error(err)
+	}
+}
+
+// completedIDs lists what is completed, newest first.
+func completedIDs(t *testing.T, s *Store) []int64 {
+	t.Helper()
+	page, err := s.List(t.Context(), coordinator.ListCall{Job: coordinator.DefaultJob, Status: coordinator.StatusCompleted, Before: -1, Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []int64
+	for _, c := range page.Checkpoints {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}

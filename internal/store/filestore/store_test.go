@@ -1,0 +1,248 @@
+package filestore
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+
+	t.Run("a directory in use is refused with what to do", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		openIn(t, dir, Options{})
+		_, err := Open(dir, Options{LockTimeout: 10 * time.Millisecond})
+		if err == nil {
+			t.Fatal("two stores are open in one directory")
+		}
+		for _, want := range []string{dir, "in use by another process", "--data"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("the error does not say %q: %v", want, err)
+			}
+		}
+	})
+
+	t.Run("a directory of a newer layout is refused", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		s, err := Open(dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.committer.do(t.Context(), func(st *step) error {
+			st.put(st.tx.Bucket(bucketMeta), keySchema, idKey(schemaVersion+1))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "layout 2") {
+			t.Errorf("open: %v", err)
+		}
+	})
+
+	t.Run("orphans are swept and foreign files are not", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		s, err := Open(dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := trigger(t, s, 1)
+		content := bytes.Repeat([]byte("x"), InlineBytes+1)
+		acknowledge(t, s, id, "task-1", content)
+		named := names(t, dir)
+		if len(named) != 1 {
+			t.Fatalf("files of one large part: %v", named)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		foreign := "lost+found.txt"
+		for _, name := range []string{newName(), newName() + partial, foreign} {
+			if err := os.WriteFile(filepath.Join(dir, "parts", name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s = openIn(t, dir, Options{})
+		if got := names(t, dir); len(got) != 2 || got[0] != named[0] || got[1] != foreign {
+			t.Errorf("files = %v, want %s and %s", got, named[0], foreign)
+		}
+		if got := restored(t, s, id); !bytes.Equal(got, content) {
+			t.Errorf("restored %d bytes, want %d", len(got), len(content))
+		}
+	})
+
+	t.Run("a record of a newer server does not exist and disturbs nobody", func(t *testing.T) {
+		t.Parallel()
+		s := open(t, Options{})
+		older, newer := trigger(t, s, 1), trigger(t, s, 1)
+		for _, id := range []int64{older, newer} {
+			acknowledge(t, s, id, "task-1", nil)
+		}
+		_, err := s.committer.do(t.Context(), func(st *step) error {
+			c := st.job(coordinator.DefaultJob).checkpoint(newer)
+			c.Schema = schemaVersion + 1
+			st.touch(c)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Get(t.Context(), ref(newer)); coordinator.CodeOf(err) != coordinator.CodeCheckpointDeleted {
+			t.Errorf("get: %v", err)
+		}
+		latest, err := s.Get(t.Context(), ref(coordinator.Latest))
+		if err != nil || latest.ID != older {
+			t.Errorf("latest = %d (%v), want %d", latest.ID, err, older)
+		}
+		if next := trigger(t, s, 1); next != newer+1 {
+			t.Errorf("next id = %d, want %d", next, newer+1)
+		}
+	})
+}
+
+// names lists parts/.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(dir, "parts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+func ref(id int64) coordinator.Ref { return coordinator.Ref{Job: coordinator.DefaultJob, ID: id} }
+
+// trigger makes a checkpoint of the default job that never expires.
+func trigger(t testing.TB, s *Store, required int) int64 {
+	t.Helper()
+	result, err := s.Trigger(t.Context(), coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: required, MaxConcurrent: 1000})
+	if err != nil {
+		t.Fatalf("trigger: %v", err)
+	}
+	return result.Checkpoint.ID
+}
+
+func digestOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func content(b []byte) *coordinator.PartContent {
+	return &coordinator.PartContent{Content: b, Entries: 1, Digest: digestOf(b)}
+}
+
+// acknowledge hands in content as a part; nil hands in none.
+func acknowledge(t testing.TB, s *Store, id int64, task string, b []byte) {
+	t.Helper()
+	item := coordinator.AckItem{TaskID: task}
+	if b != nil {
+		item.Part = content(b)
+	}
+	result, err := s.Acknowledge(t.Context(), coordinator.AckCall{Job: coordinator.DefaultJob, ID: id, Items: []coordinator.AckItem{item}})
+	if err != nil {
+		t.Fatalf("acknowledge: %v", err)
+	}
+	if refusal := result.Outcomes[0].Refusal; refusal != nil {
+		t.Fatalf("acknowledge: %v", refusal)
+	}
+}
+
+// restored reads the parts of a snapshot, one after the other.
+func restored(t testing.TB, s *Store, id int64) []byte {
+	t.Helper()
+	source, err := s.OpenRestore(t.Context(), coordinator.RestoreCall{Ref: ref(id)})
+	if err != nil {
+		t.Fatalf("open restore: %v", err)
+	}
+	defer func() {
+		if err := source.Close(); err != nil {
+			t.Errorf("close restore: %v", err)
+		}
+	}()
+	var all []byte
+	for i, p := range source.Parts() {
+		from := len(all)
+		for off := int64(0); off < p.Bytes; {
+			buffer := make([]byte, coordinator.ChunkBytes)
+			n, err := source.ReadAt(t.Context(), i, buffer, off)
+			if err != nil {
+				t.Fatalf("read part %d at %d: %v", i, off, err)
+			}
+			all = append(all, buffer[:n]...)
+			off += int64(n)
+		}
+		if got := digestOf(all[from:]); got != p.Digest {
+			t.Errorf("part %d of checkpoint %d has digest %s, its manifest says %s", i, id, got, p.Digest)
+		}
+	}
+	return all
+}
+
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t, 4<<20)
+	s := openIn(t, dir, Options{})
+	id := trigger(t, s, 1)
+	big := bytes.Repeat([]byte("y"), 1<<20)
+	acknowledge(t, s, id, "task-1", big)
+
+	pending := trigger(t, s, 1)
+	// A large part does not fit beside the first ones.
+	upload, err := s.BeginUpload(t.Context(), coordinator.UploadCall{Job: coordinator.DefaultJob, ID: pending, TaskID: "task-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for index := 0; err == nil && index < 64; index++ {
+		err = upload.WriteChunk(t.Context(), index, big[:coordinator.ChunkBytes])
+	}
+	if coordinator.CodeOf(err) != coordinator.CodeStoreFull {
+		t.Fatalf("writing 16 MiB to a disk of 4 MiB: %v", err)
+	}
+	// Neither does more and more in the database; the upload's file still fills the disk.
+	small := bytes.Repeat([]byte("z"), InlineBytes)
+	for i := 0; err == nil || coordinator.CodeOf(err) == coordinator.CodeStoreFull && i < 2; i++ {
+		_, err = s.WriteShared(t.Context(), coordinator.SharedWrite{
+			Job: coordinator.DefaultJob, ID: pending, Op: coordinator.SharedPut,
+			Entries: []coordinator.SharedEntry{{Key: string(rune('a' + i)), Value: small}},
+		})
+	}
+	if coordinator.CodeOf(err) != coordinator.CodeStoreFull {
+		t.Fatalf("writing shared state to a full disk: %v", err)
+	}
+	if got := restored(t, s, id); !bytes.Equal(got, big) {
+		t.Errorf("restored %d bytes from a full disk, want %d", len(got), len(big))
+	}
+	if _, err := s.Abort(t.Context(), coordinator.AbortCall{Job: coordinator.DefaultJob, ID: pending}); err != nil {
+		t.Errorf("abort on a full disk: %v", err)
+	}
+	if err := s.Delete(t.Context(), coordinator.DeleteCall{Job: coordinator.DefaultJob, ID: pending}); err != nil {
+		t.Errorf("delete on a full disk: %v", err)
+	}
+	// Room again.
+	if err := upload.Discard(t.Context()); err != nil {
+		t.Errorf("discard: %v", err)
+	}
+	next := trigger(t, s, 1)
+	acknowledge(t, s, next, "task-1", big)
+	if got := restored(t, s, next); !bytes.Equal(got, big) {
+		t.Errorf("restored %d bytes after the disk was full, want %d", len(got), len(big))
+	}
+}
