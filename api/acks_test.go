@@ -46,7 +46,7 @@ func TestAckBodyTellsOneAcknowledgementFromAList(t *testing.T) {
 
 func TestOneAcknowledgementOfABodyHasAllItsMembers(t *testing.T) {
 	t.Parallel()
-	const text = `{"attempt":3,"digest":"sha256:00","epoch":0,"state":{},"taskId":"task-1"}`
+	const text = `{"taskId":"task-1","attempt":3,"epoch":0,"state":{},"digest":"sha256:00"}`
 	var body api.AckBody
 	if err := json.Unmarshal([]byte(text), &body); err != nil {
 		t.Fatal(err)
@@ -68,11 +68,11 @@ func TestAckAnswerIsExactlyOneOfItsForms(t *testing.T) {
 	}{
 		"single": {
 			api.AckAnswer{Single: &api.AckResult{CheckpointID: 7, Status: api.CheckpointStatusPending, AcknowledgedTasks: 2, RequiredTaskAcks: 3}},
-			`{"acknowledgedTasks":2,"checkpointId":7,"duplicate":false,"requiredTaskAcks":3,"status":"pending"}`,
+			`{"checkpointId":7,"status":"pending","acknowledgedTasks":2,"requiredTaskAcks":3,"duplicate":false}`,
 		},
 		"bulk": {
 			api.AckAnswer{Bulk: &api.BulkAckResult{CheckpointID: 7, Status: api.CheckpointStatusPending, AcknowledgedTasks: 2, RequiredTaskAcks: 3, Results: []api.BulkAckItem{}}},
-			`{"acknowledgedTasks":2,"checkpointId":7,"requiredTaskAcks":3,"results":[],"status":"pending"}`,
+			`{"checkpointId":7,"status":"pending","acknowledgedTasks":2,"requiredTaskAcks":3,"results":[]}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

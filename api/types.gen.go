@@ -396,6 +396,15 @@ func (e ValueType) Valid() bool {
 
 // AbortRequest Who ends the checkpoint and why; everything may be left out.
 type AbortRequest struct {
+	// Reason Free text of up to 4096 bytes.
+	Reason *string `json:"reason,omitempty"`
+
+	// TaskID A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
+	//
+	//
+	// Example: task-1
+	TaskID *TaskName `json:"taskId,omitempty"`
+
 	// Attempt An id, epoch or attempt, 0 … 2^53−1.
 	//
 	// Example: 7
@@ -405,28 +414,33 @@ type AbortRequest struct {
 	//
 	// Example: 7
 	Epoch *Counter `json:"epoch,omitempty"`
-
-	// Reason Free text of up to 4096 bytes.
-	Reason *string `json:"reason,omitempty"`
-
-	// TaskID A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
-	//
-	//
-	// Example: task-1
-	TaskID *TaskName `json:"taskId,omitempty"`
 }
 
 // Ack A task's accepted acknowledgement.
 type Ack struct {
-	// AcknowledgedAt Unix milliseconds of the store's clock.
+	// TaskID A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
 	//
-	// Example: 1795977600000
-	AcknowledgedAt Timestamp `json:"acknowledgedAt"`
+	//
+	// Example: task-1
+	TaskID TaskName `json:"taskId"`
 
 	// Attempt An id, epoch or attempt, 0 … 2^53−1.
 	//
 	// Example: 7
 	Attempt *Counter `json:"attempt,omitempty"`
+
+	// AcknowledgedAt Unix milliseconds of the store's clock.
+	//
+	// Example: 1795977600000
+	AcknowledgedAt Timestamp `json:"acknowledgedAt"`
+
+	// LatencyMs Milliseconds from the trigger to the acknowledgement.
+	LatencyMs int64 `json:"latencyMs"`
+
+	// Entries A number of entries.
+	//
+	// Example: 12
+	Entries Entries `json:"entries"`
 
 	// Bytes A size in restore bytes.
 	//
@@ -437,33 +451,20 @@ type Ack struct {
 	//
 	// Example: sha256:d7c4f3a6f8fc90a795da4c485f772fc1504bf921f37ad37e3ae79facfe09f8e9
 	Digest Digest `json:"digest"`
+}
 
-	// Entries A number of entries.
-	//
-	// Example: 12
-	Entries Entries `json:"entries"`
-
-	// LatencyMs Milliseconds from the trigger to the acknowledgement.
-	LatencyMs int64 `json:"latencyMs"`
-
+// AckRequest One task's acknowledgement.
+type AckRequest struct {
 	// TaskID A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
 	//
 	//
 	// Example: task-1
 	TaskID TaskName `json:"taskId"`
-}
 
-// AckRequest One task's acknowledgement.
-type AckRequest struct {
 	// Attempt An id, epoch or attempt, 0 … 2^53−1.
 	//
 	// Example: 7
 	Attempt *Counter `json:"attempt,omitempty"`
-
-	// Digest A SHA-256 in lower-case hexadecimal.
-	//
-	// Example: sha256:d7c4f3a6f8fc90a795da4c485f772fc1504bf921f37ad37e3ae79facfe09f8e9
-	Digest *Digest `json:"digest,omitempty"`
 
 	// Epoch An id, epoch or attempt, 0 … 2^53−1.
 	//
@@ -475,28 +476,26 @@ type AckRequest struct {
 	// Example: {"offsets":{"p0":11,"p1":22}}
 	State StateObject `json:"state,omitempty"`
 
-	// TaskID A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
+	// Digest A SHA-256 in lower-case hexadecimal.
 	//
-	//
-	// Example: task-1
-	TaskID TaskName `json:"taskId"`
+	// Example: sha256:d7c4f3a6f8fc90a795da4c485f772fc1504bf921f37ad37e3ae79facfe09f8e9
+	Digest *Digest `json:"digest,omitempty"`
 }
 
 // AckResult What an acknowledgement did, as of its own place in the order.
 type AckResult struct {
-	AcknowledgedTasks int `json:"acknowledgedTasks"`
-
 	// CheckpointID An id, epoch or attempt, 0 … 2^53−1.
 	//
 	// Example: 7
 	CheckpointID Counter `json:"checkpointId"`
 
-	// Duplicate The task had acknowledged before; nothing was counted.
-	Duplicate        bool `json:"duplicate"`
-	RequiredTaskAcks int  `json:"requiredTaskAcks"`
-
 	// Status Where a checkpoint stands; only pending ever changes.
-	Status CheckpointStatus `json:"status"`
+	Status            CheckpointStatus `json:"status"`
+	AcknowledgedTasks int              `json:"acknowledgedTasks"`
+	RequiredTaskAcks  int              `json:"requiredTaskAcks"`
+
+	// Duplicate The task had acknowledged before; nothing was counted.
+	Duplicate bool `json:"duplicate"`
 }
 
 // AckStatus What became of one acknowledgement.
@@ -504,18 +503,18 @@ type AckStatus string
 
 // BulkAckItem What one acknowledgement of a list did.
 type BulkAckItem struct {
-	// Code The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized, forbidden,
-	// min_pause and too_many_requests are reserved: this version never answers them.
-	Code *ProblemCode `json:"code,omitempty"`
-
-	// Status What became of one acknowledgement.
-	Status AckStatus `json:"status"`
-
 	// TaskID A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
 	//
 	//
 	// Example: task-1
 	TaskID TaskName `json:"taskId"`
+
+	// Status What became of one acknowledgement.
+	Status AckStatus `json:"status"`
+
+	// Code The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized, forbidden,
+	// min_pause and too_many_requests are reserved: this version never answers them.
+	Code *ProblemCode `json:"code,omitempty"`
 }
 
 // BulkAckRequest Acknowledgements to apply in order as one step.
@@ -525,19 +524,18 @@ type BulkAckRequest struct {
 
 // BulkAckResult What the acknowledgements did together, and each of them.
 type BulkAckResult struct {
-	AcknowledgedTasks int `json:"acknowledgedTasks"`
-
 	// CheckpointID An id, epoch or attempt, 0 … 2^53−1.
 	//
 	// Example: 7
-	CheckpointID     Counter `json:"checkpointId"`
-	RequiredTaskAcks int     `json:"requiredTaskAcks"`
+	CheckpointID Counter `json:"checkpointId"`
+
+	// Status Where a checkpoint stands; only pending ever changes.
+	Status            CheckpointStatus `json:"status"`
+	AcknowledgedTasks int              `json:"acknowledgedTasks"`
+	RequiredTaskAcks  int              `json:"requiredTaskAcks"`
 
 	// Results One result for each acknowledgement, in their order.
 	Results []BulkAckItem `json:"results"`
-
-	// Status Where a checkpoint stands; only pending ever changes.
-	Status CheckpointStatus `json:"status"`
 }
 
 // Bytes A size in restore bytes.
@@ -547,69 +545,69 @@ type Bytes = int64
 
 // Checkpoint One consistent cut of a job.
 type Checkpoint struct {
-	// AcknowledgedTasks How many tasks have acknowledged.
-	AcknowledgedTasks int `json:"acknowledgedTasks"`
-
 	// CheckpointID An id, epoch or attempt, 0 … 2^53−1.
 	//
 	// Example: 7
 	CheckpointID Counter `json:"checkpointId"`
-
-	// Completed Whether the status is completed.
-	Completed bool `json:"completed"`
-
-	// CompletedAt When it completed, Unix milliseconds.
-	CompletedAt *int64 `json:"completedAt,omitempty"`
-
-	// Deadline When it expires unless it has ended by then, Unix milliseconds; absent when it never does.
-	Deadline *int64 `json:"deadline,omitempty"`
-
-	// Description Free text of up to 4096 bytes.
-	//
-	// Example: before the upgrade
-	Description *Description `json:"description,omitempty"`
-
-	// DurationMs From the trigger to the end.
-	DurationMs *int64 `json:"durationMs,omitempty"`
-
-	// EndedAt When it reached a terminal status, Unix milliseconds.
-	EndedAt *int64 `json:"endedAt,omitempty"`
-
-	// Epoch An id, epoch or attempt, 0 … 2^53−1.
-	//
-	// Example: 7
-	Epoch Counter `json:"epoch"`
-
-	// Failure Why a checkpoint ended uncompleted.
-	Failure *Failure `json:"failure,omitempty"`
 
 	// Job The job it belongs to.
 	//
 	// Example: default
 	Job string `json:"job"`
 
+	// Epoch An id, epoch or attempt, 0 … 2^53−1.
+	//
+	// Example: 7
+	Epoch Counter `json:"epoch"`
+
+	// Status Where a checkpoint stands; only pending ever changes.
+	Status CheckpointStatus `json:"status"`
+
+	// Completed Whether the status is completed.
+	Completed bool `json:"completed"`
+
+	// Timestamp When it was triggered, Unix milliseconds; never lower than that of an earlier one.
+	Timestamp int64 `json:"timestamp"`
+
+	// Deadline When it expires unless it has ended by then, Unix milliseconds; absent when it never does.
+	Deadline *int64 `json:"deadline,omitempty"`
+
+	// RequiredTaskAcks How many distinct tasks complete it.
+	RequiredTaskAcks int `json:"requiredTaskAcks"`
+
+	// AcknowledgedTasks How many tasks have acknowledged.
+	AcknowledgedTasks int `json:"acknowledgedTasks"`
+
+	// MissingTasks The first 20 named tasks that have not acknowledged; absent when none is known.
+	MissingTasks []TaskName `json:"missingTasks,omitempty"`
+
+	// CompletedAt When it completed, Unix milliseconds.
+	CompletedAt *int64 `json:"completedAt,omitempty"`
+
+	// EndedAt When it reached a terminal status, Unix milliseconds.
+	EndedAt *int64 `json:"endedAt,omitempty"`
+
+	// DurationMs From the trigger to the end.
+	DurationMs *int64 `json:"durationMs,omitempty"`
+
+	// Pinned Kept by retention and cleanup.
+	Pinned bool `json:"pinned"`
+
 	// Labels Names and values; at most 64, names of 1 to 128 bytes, values of up to 1024 bytes.
 	//
 	// Example: {"build":"417"}
 	Labels Labels `json:"labels"`
 
-	// MissingTasks The first 20 named tasks that have not acknowledged; absent when none is known.
-	MissingTasks []TaskName `json:"missingTasks,omitempty"`
-
-	// Pinned Kept by retention and cleanup.
-	Pinned bool `json:"pinned"`
-
-	// RequiredTaskAcks How many distinct tasks complete it.
-	RequiredTaskAcks int `json:"requiredTaskAcks"`
+	// Description Free text of up to 4096 bytes.
+	//
+	// Example: before the upgrade
+	Description *Description `json:"description,omitempty"`
 
 	// Snapshot What a completed checkpoint holds.
 	Snapshot *SnapshotSummary `json:"snapshot,omitempty"`
 
-	// Status Where a checkpoint stands; only pending ever changes.
-	Status CheckpointStatus `json:"status"`
-
-	// Timestamp When it was triggered, Unix milliseconds; never lower than that of an earlier one.
-	Timestamp int64 `json:"timestamp"`
+	// Failure Why a checkpoint ended uncompleted.
+	Failure *Failure `json:"failure,omitempty"`
 }
 
 // CheckpointList One page of checkpoints, newest first.
@@ -627,13 +625,13 @@ type CheckpointStatus string
 
 // CheckpointUpdate What to change; members left out stay.
 type CheckpointUpdate struct {
-	// Description Free text of up to 4096 bytes; null takes it away.
-	Description NullableString `json:"description,omitempty,omitzero"`
-
 	// Labels Names and values; at most 64, names of 1 to 128 bytes, values of up to 1024 bytes.
 	//
 	// Example: {"build":"417"}
 	Labels *Labels `json:"labels,omitempty"`
+
+	// Description Free text of up to 4096 bytes; null takes it away.
+	Description NullableString `json:"description,omitempty,omitzero"`
 
 	// Pinned Keep it from retention and cleanup.
 	Pinned *bool `json:"pinned,omitempty"`
@@ -650,14 +648,14 @@ type CleanupResult struct {
 	// Deleted The evicted ids in the order they went.
 	Deleted []Counter `json:"deleted"`
 
+	// Skipped The ids that a recovery or a running restore protects.
+	Skipped []Counter `json:"skipped"`
+
 	// Kept How many unpinned checkpoints survive.
 	Kept int `json:"kept"`
 
 	// More There is more to evict; call again.
 	More bool `json:"more"`
-
-	// Skipped The ids that a recovery or a running restore protects.
-	Skipped []Counter `json:"skipped"`
 }
 
 // Counter An id, epoch or attempt, 0 … 2^53−1.
@@ -688,16 +686,16 @@ type Entries = int64
 //
 // Example: {"key":"offsets","taskId":"task-1","value":{"p0":11}}
 type EntryLine struct {
-	// Key A key, 1 to 1024 bytes of any characters.
-	//
-	// Example: offsets
-	Key Key `json:"key"`
-
 	// TaskID A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
 	//
 	//
 	// Example: task-1
 	TaskID *TaskName `json:"taskId,omitempty"`
+
+	// Key A key, 1 to 1024 bytes of any characters.
+	//
+	// Example: offsets
+	Key Key `json:"key"`
 
 	// Value Any JSON value, opaque: its bytes come back as they went in, insignificant white space aside. Numbers keep
 	// their spelling and objects their order. Refused are duplicate member names, invalid UTF-8, lone surrogates, a
@@ -719,9 +717,6 @@ type ExtendRequest struct {
 
 // Failure Why a checkpoint ended uncompleted.
 type Failure struct {
-	// Message The free text given to abort.
-	Message *string `json:"message,omitempty"`
-
 	// Reason Why a checkpoint ended uncompleted: its deadline passed, a task declined, it was aborted by hand, a recovery
 	// superseded it, or a cleanup evicted it.
 	Reason FailureReason `json:"reason"`
@@ -731,6 +726,9 @@ type Failure struct {
 	//
 	// Example: task-1
 	TaskID *TaskName `json:"taskId,omitempty"`
+
+	// Message The free text given to abort.
+	Message *string `json:"message,omitempty"`
 }
 
 // FailureReason Why a checkpoint ended uncompleted: its deadline passed, a task declined, it was aborted by hand, a recovery
@@ -767,6 +765,18 @@ type LimitName string
 
 // Limits The limits of this server.
 type Limits struct {
+	// TaskIDBytes Bytes of a task id.
+	TaskIDBytes int64 `json:"taskIdBytes"`
+
+	// KeyBytes Bytes of a key.
+	KeyBytes int64 `json:"keyBytes"`
+
+	// JobBytes Bytes of a job name.
+	JobBytes int64 `json:"jobBytes"`
+
+	// Counter The highest id, epoch and attempt.
+	Counter int64 `json:"counter"`
+
 	// AckBodyBytes Bytes of the body of an acknowledgement.
 	AckBodyBytes int64 `json:"ackBodyBytes"`
 
@@ -776,20 +786,47 @@ type Limits struct {
 	// BulkAcks Acknowledgements in one call.
 	BulkAcks int64 `json:"bulkAcks"`
 
-	// Counter The highest id, epoch and attempt.
-	Counter int64 `json:"counter"`
+	// ValueBytes Bytes of one value.
+	ValueBytes int64 `json:"valueBytes"`
 
-	// DescriptionBytes Bytes of a description.
-	DescriptionBytes int64 `json:"descriptionBytes"`
+	// Nesting Depth of nested arrays and objects.
+	Nesting int64 `json:"nesting"`
 
-	// IdempotencyKeyBytes Bytes of an Idempotency-Key.
-	IdempotencyKeyBytes int64 `json:"idempotencyKeyBytes"`
+	// SharedKeys Keys of shared state.
+	SharedKeys int64 `json:"sharedKeys"`
 
-	// JobBytes Bytes of a job name.
-	JobBytes int64 `json:"jobBytes"`
+	// SharedBytes Restore bytes of shared state.
+	SharedBytes int64 `json:"sharedBytes"`
 
-	// KeyBytes Bytes of a key.
-	KeyBytes int64 `json:"keyBytes"`
+	// PartBytes Restore bytes of one part.
+	PartBytes int64 `json:"partBytes"`
+
+	// ObjectUploadBytes Bytes of a part uploaded as a JSON object.
+	ObjectUploadBytes int64 `json:"objectUploadBytes"`
+
+	// SnapshotDocumentBytes Bytes of a snapshot as one document.
+	SnapshotDocumentBytes int64 `json:"snapshotDocumentBytes"`
+
+	// Tasks Names in a trigger.
+	Tasks int64 `json:"tasks"`
+
+	// RequiredTaskAcks Required acknowledgements of a checkpoint.
+	RequiredTaskAcks int64 `json:"requiredTaskAcks"`
+
+	// TasksPerCheckpoint Tasks with a part in a checkpoint.
+	TasksPerCheckpoint int64 `json:"tasksPerCheckpoint"`
+
+	// MaxConcurrentCheckpoints Pending checkpoints of a job.
+	MaxConcurrentCheckpoints int64 `json:"maxConcurrentCheckpoints"`
+
+	// TimeoutMs Milliseconds a checkpoint may be given.
+	TimeoutMs int64 `json:"timeoutMs"`
+
+	// ListLimit Items of one page of a list.
+	ListLimit int64 `json:"listLimit"`
+
+	// Labels Labels of a checkpoint.
+	Labels int64 `json:"labels"`
 
 	// LabelNameBytes Bytes of the name of a label.
 	LabelNameBytes int64 `json:"labelNameBytes"`
@@ -797,53 +834,14 @@ type Limits struct {
 	// LabelValueBytes Bytes of the value of a label.
 	LabelValueBytes int64 `json:"labelValueBytes"`
 
-	// Labels Labels of a checkpoint.
-	Labels int64 `json:"labels"`
-
-	// ListLimit Items of one page of a list.
-	ListLimit int64 `json:"listLimit"`
-
-	// MaxConcurrentCheckpoints Pending checkpoints of a job.
-	MaxConcurrentCheckpoints int64 `json:"maxConcurrentCheckpoints"`
-
-	// Nesting Depth of nested arrays and objects.
-	Nesting int64 `json:"nesting"`
-
-	// ObjectUploadBytes Bytes of a part uploaded as a JSON object.
-	ObjectUploadBytes int64 `json:"objectUploadBytes"`
-
-	// PartBytes Restore bytes of one part.
-	PartBytes int64 `json:"partBytes"`
+	// DescriptionBytes Bytes of a description.
+	DescriptionBytes int64 `json:"descriptionBytes"`
 
 	// ReasonBytes Bytes of the reason given to abort.
 	ReasonBytes int64 `json:"reasonBytes"`
 
-	// RequiredTaskAcks Required acknowledgements of a checkpoint.
-	RequiredTaskAcks int64 `json:"requiredTaskAcks"`
-
-	// SharedBytes Restore bytes of shared state.
-	SharedBytes int64 `json:"sharedBytes"`
-
-	// SharedKeys Keys of shared state.
-	SharedKeys int64 `json:"sharedKeys"`
-
-	// SnapshotDocumentBytes Bytes of a snapshot as one document.
-	SnapshotDocumentBytes int64 `json:"snapshotDocumentBytes"`
-
-	// TaskIDBytes Bytes of a task id.
-	TaskIDBytes int64 `json:"taskIdBytes"`
-
-	// Tasks Names in a trigger.
-	Tasks int64 `json:"tasks"`
-
-	// TasksPerCheckpoint Tasks with a part in a checkpoint.
-	TasksPerCheckpoint int64 `json:"tasksPerCheckpoint"`
-
-	// TimeoutMs Milliseconds a checkpoint may be given.
-	TimeoutMs int64 `json:"timeoutMs"`
-
-	// ValueBytes Bytes of one value.
-	ValueBytes int64 `json:"valueBytes"`
+	// IdempotencyKeyBytes Bytes of an Idempotency-Key.
+	IdempotencyKeyBytes int64 `json:"idempotencyKeyBytes"`
 }
 
 // ListCursor Where a list goes on.
@@ -853,6 +851,11 @@ type ListCursor = string
 
 // PartSummary One task's state in numbers.
 type PartSummary struct {
+	// Entries A number of entries.
+	//
+	// Example: 12
+	Entries Entries `json:"entries"`
+
 	// Bytes A size in restore bytes.
 	//
 	// Example: 3456
@@ -862,39 +865,42 @@ type PartSummary struct {
 	//
 	// Example: sha256:d7c4f3a6f8fc90a795da4c485f772fc1504bf921f37ad37e3ae79facfe09f8e9
 	Digest Digest `json:"digest"`
-
-	// Entries A number of entries.
-	//
-	// Example: 12
-	Entries Entries `json:"entries"`
 }
 
 // Problem Why a request failed, RFC 9457.
 type Problem struct {
-	// CheckpointID With idempotency_target_deleted, the checkpoint that is gone.
-	CheckpointID *int64 `json:"checkpointId,omitempty"`
+	// Type The page about this code.
+	//
+	// Example: https://github.com/checkpointd/checkpointd/blob/main/docs/errors.md#stale_epoch
+	Type string `json:"type"`
+
+	// Title The code in words, always the same.
+	Title string `json:"title"`
+
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Detail What happened here and what to do next.
+	Detail string `json:"detail"`
+
+	// Instance Names this very request; it is in the server's log.
+	Instance string `json:"instance"`
 
 	// Code The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized, forbidden,
 	// min_pause and too_many_requests are reserved: this version never answers them.
 	Code ProblemCode `json:"code"`
 
-	// Current With a late acknowledgement, the newest pending checkpoint, if there is one.
-	Current *int64 `json:"current,omitempty"`
-
-	// Detail What happened here and what to do next.
-	Detail string `json:"detail"`
-
 	// Errors The wrong places of the request.
 	Errors []ProblemError `json:"errors,omitempty"`
 
-	// Instance Names this very request; it is in the server's log.
-	Instance string `json:"instance"`
+	// Current With a late acknowledgement, the newest pending checkpoint, if there is one.
+	Current *int64 `json:"current,omitempty"`
 
 	// Latest With a late acknowledgement, the latest completed checkpoint, if there is one.
 	Latest *int64 `json:"latest,omitempty"`
 
-	// Limit The limit that was hit, by its name in Limits.
-	Limit *LimitName `json:"limit,omitempty"`
+	// CheckpointID With idempotency_target_deleted, the checkpoint that is gone.
+	CheckpointID *int64 `json:"checkpointId,omitempty"`
 
 	// Missing With acks_missing, how many acknowledgements are missing.
 	Missing *int `json:"missing,omitempty"`
@@ -902,16 +908,8 @@ type Problem struct {
 	// MissingTasks With acks_missing, the first names that are missing, where names are known.
 	MissingTasks []TaskName `json:"missingTasks,omitempty"`
 
-	// Status The HTTP status.
-	Status int `json:"status"`
-
-	// Title The code in words, always the same.
-	Title string `json:"title"`
-
-	// Type The page about this code.
-	//
-	// Example: https://github.com/checkpointd/checkpointd/blob/main/docs/errors.md#stale_epoch
-	Type string `json:"type"`
+	// Limit The limit that was hit, by its name in Limits.
+	Limit *LimitName `json:"limit,omitempty"`
 }
 
 // ProblemCode The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized, forbidden,
@@ -920,21 +918,21 @@ type ProblemCode string
 
 // ProblemError One wrong place of a request. A parameter, a pointer or a line says where.
 type ProblemError struct {
-	// Detail What is wrong there.
-	Detail string `json:"detail"`
-
-	// Line A line of an NDJSON body, counted from 1.
-	Line *int `json:"line,omitempty"`
+	// Pointer A JSON pointer (RFC 6901) into the body, with `line` into that line.
+	//
+	// Example: /labels/build
+	Pointer *string `json:"pointer,omitempty"`
 
 	// Parameter A path, query or header parameter.
 	//
 	// Example: limit
 	Parameter *string `json:"parameter,omitempty"`
 
-	// Pointer A JSON pointer (RFC 6901) into the body, with `line` into that line.
-	//
-	// Example: /labels/build
-	Pointer *string `json:"pointer,omitempty"`
+	// Line A line of an NDJSON body, counted from 1.
+	Line *int `json:"line,omitempty"`
+
+	// Detail What is wrong there.
+	Detail string `json:"detail"`
 }
 
 // Readiness The server can do its work.
@@ -950,27 +948,27 @@ type ReadinessStatus string
 
 // Recovery Where the whole fleet goes on.
 type Recovery struct {
-	// Checkpoint The checkpoint to restore; null when none has completed yet.
-	Checkpoint *Checkpoint `json:"checkpoint"`
-
 	// Epoch An id, epoch or attempt, 0 … 2^53−1.
 	//
 	// Example: 7
 	Epoch Counter `json:"epoch"`
+
+	// Checkpoint The checkpoint to restore; null when none has completed yet.
+	Checkpoint *Checkpoint `json:"checkpoint"`
 }
 
 // SharedState The shared state of a checkpoint.
 type SharedState struct {
-	// State Entries as an object, in order; any keys, any JSON values.
-	//
-	// Example: {"offsets":{"p0":11,"p1":22}}
-	State StateObject `json:"state"`
+	// Version The snapshot version, 1 is current.
+	Version int `json:"version"`
 
 	// Status Where a checkpoint stands; only pending ever changes.
 	Status CheckpointStatus `json:"status"`
 
-	// Version The snapshot version, 1 is current.
-	Version int `json:"version"`
+	// State Entries as an object, in order; any keys, any JSON values.
+	//
+	// Example: {"offsets":{"p0":11,"p1":22}}
+	State StateObject `json:"state"`
 }
 
 // SharedStatePatch The keys to replace.
@@ -983,6 +981,9 @@ type SharedStatePatch struct {
 
 // Snapshot A whole completed checkpoint.
 type Snapshot struct {
+	// Version 1 is current, 0 a legacy one.
+	Version int `json:"version"`
+
 	// State Entries as an object, in order; any keys, any JSON values.
 	//
 	// Example: {"offsets":{"p0":11,"p1":22}}
@@ -990,13 +991,18 @@ type Snapshot struct {
 
 	// Tasks The parts of the acknowledged tasks by task id.
 	Tasks map[string]StateObject `json:"tasks"`
-
-	// Version 1 is current, 0 a legacy one.
-	Version int `json:"version"`
 }
 
 // SnapshotSummary What a completed checkpoint holds.
 type SnapshotSummary struct {
+	// Version 1 is current, 0 a legacy one; higher ones come from a newer server and are not restored.
+	Version int `json:"version"`
+
+	// Entries A number of entries.
+	//
+	// Example: 12
+	Entries Entries `json:"entries"`
+
 	// Bytes A size in restore bytes.
 	//
 	// Example: 3456
@@ -1006,14 +1012,6 @@ type SnapshotSummary struct {
 	//
 	// Example: sha256:d7c4f3a6f8fc90a795da4c485f772fc1504bf921f37ad37e3ae79facfe09f8e9
 	Digest *Digest `json:"digest,omitempty"`
-
-	// Entries A number of entries.
-	//
-	// Example: 12
-	Entries Entries `json:"entries"`
-
-	// Version 1 is current, 0 a legacy one; higher ones come from a newer server and are not restored.
-	Version int `json:"version"`
 }
 
 // StateObject Entries as an object, in order; any keys, any JSON values.
@@ -1024,15 +1022,32 @@ type StateObject = json.RawMessage
 // Task One task of a checkpoint. Everything but `uploaded` is that of its acknowledgement; `uploaded` is the part of
 // a missing task that waits for it.
 type Task struct {
-	// AcknowledgedAt Unix milliseconds of the store's clock.
+	// TaskID A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
 	//
-	// Example: 1795977600000
-	AcknowledgedAt *Timestamp `json:"acknowledgedAt,omitempty"`
+	//
+	// Example: task-1
+	TaskID TaskName `json:"taskId"`
+
+	// Status Where a task of a checkpoint stands.
+	Status TaskStatus `json:"status"`
 
 	// Attempt An id, epoch or attempt, 0 … 2^53−1.
 	//
 	// Example: 7
 	Attempt *Counter `json:"attempt,omitempty"`
+
+	// AcknowledgedAt Unix milliseconds of the store's clock.
+	//
+	// Example: 1795977600000
+	AcknowledgedAt *Timestamp `json:"acknowledgedAt,omitempty"`
+
+	// LatencyMs Milliseconds from the trigger to the acknowledgement.
+	LatencyMs *int64 `json:"latencyMs,omitempty"`
+
+	// Entries A number of entries.
+	//
+	// Example: 12
+	Entries *Entries `json:"entries,omitempty"`
 
 	// Bytes A size in restore bytes.
 	//
@@ -1044,23 +1059,6 @@ type Task struct {
 	// Example: sha256:d7c4f3a6f8fc90a795da4c485f772fc1504bf921f37ad37e3ae79facfe09f8e9
 	Digest *Digest `json:"digest,omitempty"`
 
-	// Entries A number of entries.
-	//
-	// Example: 12
-	Entries *Entries `json:"entries,omitempty"`
-
-	// LatencyMs Milliseconds from the trigger to the acknowledgement.
-	LatencyMs *int64 `json:"latencyMs,omitempty"`
-
-	// Status Where a task of a checkpoint stands.
-	Status TaskStatus `json:"status"`
-
-	// TaskID A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
-	//
-	//
-	// Example: task-1
-	TaskID TaskName `json:"taskId"`
-
 	// Uploaded One task's state in numbers.
 	Uploaded *PartSummary `json:"uploaded,omitempty"`
 }
@@ -1071,13 +1069,13 @@ type TaskList struct {
 	//
 	// Example: 7
 	CheckpointID Counter `json:"checkpointId"`
+	Tasks        []Task  `json:"tasks"`
 
 	// Next A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
 	//
 	//
 	// Example: task-1
-	Next  *TaskName `json:"next,omitempty"`
-	Tasks []Task    `json:"tasks"`
+	Next *TaskName `json:"next,omitempty"`
 }
 
 // TaskName A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
@@ -1100,19 +1098,6 @@ type Timestamp = int64
 
 // TriggerRequest What a new checkpoint shall be; everything may be left out.
 type TriggerRequest struct {
-	// Description Free text of up to 4096 bytes.
-	//
-	// Example: before the upgrade
-	Description *Description `json:"description,omitempty"`
-
-	// Labels Names and values; at most 64, names of 1 to 128 bytes, values of up to 1024 bytes.
-	//
-	// Example: {"build":"417"}
-	Labels *Labels `json:"labels,omitempty"`
-
-	// Pinned Keep it from retention and cleanup.
-	Pinned *bool `json:"pinned,omitempty"`
-
 	// RequiredTaskAcks How many distinct tasks complete it.
 	RequiredTaskAcks *int `json:"requiredTaskAcks,omitempty"`
 
@@ -1123,38 +1108,50 @@ type TriggerRequest struct {
 	//
 	// Example: 60000
 	TimeoutMs *TimeoutMs `json:"timeoutMs,omitempty"`
+
+	// Labels Names and values; at most 64, names of 1 to 128 bytes, values of up to 1024 bytes.
+	//
+	// Example: {"build":"417"}
+	Labels *Labels `json:"labels,omitempty"`
+
+	// Description Free text of up to 4096 bytes.
+	//
+	// Example: before the upgrade
+	Description *Description `json:"description,omitempty"`
+
+	// Pinned Keep it from retention and cleanup.
+	Pinned *bool `json:"pinned,omitempty"`
 }
 
 // UploadResult The stored part; with `ack=true` also what the acknowledgement did.
 type UploadResult struct {
-	AcknowledgedTasks *int `json:"acknowledgedTasks,omitempty"`
+	// Entries A number of entries.
+	//
+	// Example: 12
+	Entries Entries `json:"entries"`
 
 	// Bytes A size in restore bytes.
 	//
 	// Example: 3456
 	Bytes Bytes `json:"bytes"`
 
-	// CheckpointID An id, epoch or attempt, 0 … 2^53−1.
-	//
-	// Example: 7
-	CheckpointID *Counter `json:"checkpointId,omitempty"`
-
 	// Digest A SHA-256 in lower-case hexadecimal.
 	//
 	// Example: sha256:d7c4f3a6f8fc90a795da4c485f772fc1504bf921f37ad37e3ae79facfe09f8e9
 	Digest Digest `json:"digest"`
 
-	// Duplicate The task had acknowledged before; nothing was counted.
-	Duplicate *bool `json:"duplicate,omitempty"`
-
-	// Entries A number of entries.
+	// CheckpointID An id, epoch or attempt, 0 … 2^53−1.
 	//
-	// Example: 12
-	Entries          Entries `json:"entries"`
-	RequiredTaskAcks *int    `json:"requiredTaskAcks,omitempty"`
+	// Example: 7
+	CheckpointID *Counter `json:"checkpointId,omitempty"`
 
 	// Status Where a checkpoint stands; only pending ever changes.
-	Status *CheckpointStatus `json:"status,omitempty"`
+	Status            *CheckpointStatus `json:"status,omitempty"`
+	AcknowledgedTasks *int              `json:"acknowledgedTasks,omitempty"`
+	RequiredTaskAcks  *int              `json:"requiredTaskAcks,omitempty"`
+
+	// Duplicate The task had acknowledged before; nothing was counted.
+	Duplicate *bool `json:"duplicate,omitempty"`
 }
 
 // ValueType A type to read a value as.

@@ -34,7 +34,7 @@ func TestUpdateTellsAbsentFromNull(t *testing.T) {
 	for body, want := range map[string]api.CheckpointUpdate{
 		`{}`:                                  {},
 		`{"description":null}`:                {Description: api.NullableString{Present: true}},
-		`{"description":"kept","labels":{}}`:  {Description: api.NullableString{Present: true, Value: &text}, Labels: &api.Labels{}},
+		`{"labels":{},"description":"kept"}`:  {Description: api.NullableString{Present: true, Value: &text}, Labels: &api.Labels{}},
 		`{"labels":{"a":"b"},"pinned":false}`: {Labels: &api.Labels{"a": "b"}, Pinned: new(bool)},
 	} {
 		var got api.CheckpointUpdate
@@ -77,7 +77,7 @@ func TestAbsentCheckpointOfARecoveryIsNull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"checkpoint":null,"epoch":4}`; string(text) != want {
+	if want := `{"epoch":4,"checkpoint":null}`; string(text) != want {
 		t.Errorf("got %s, want %s", text, want)
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // Timeouts of the HTTP server. There is no limit on a whole request: uploads and
-// restores may take hours, and bodies have a pace of their own (see bodypace.go).
+// restores may take hours; the handlers give each body a pace of its own.
 const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 2 * time.Minute
@@ -70,7 +70,7 @@ func New(config Config, logOutput io.Writer) (*Server, error) {
 		Draining:  s.draining.Load,
 	})
 	s.http = &http.Server{
-		Handler:           observeHTTP(log, metrics, paceBodies(api)),
+		Handler:           observeHTTP(log, metrics, api),
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
@@ -87,7 +87,7 @@ func openStore(config Config, observer coordinator.Observer) (coordinator.Store,
 		}
 		return store, nil
 	}
-	store, err := filestore.Open(filestore.Options{Dir: config.Data, Observer: observer})
+	store, err := filestore.Open(config.Data, filestore.Options{Observer: observer})
 	if err != nil {
 		return nil, fmt.Errorf("opening the embedded store: %w", err)
 	}

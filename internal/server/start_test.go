@@ -1,0 +1,75 @@
+package server_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/checkpointd/checkpointd/internal/server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// embedded is a configuration on a fresh folder and a free port.
+func embedded(t *testing.T) server.Config {
+	t.Helper()
+	return server.Config{
+		Listen: "127.0.0.1:0", Data: t.TempDir(), KeyPrefix: "checkpoint:",
+		RequiredTaskAcks: 1, CheckpointTimeout: time.Minute, CheckpointsToKeep: 5, MaxConcurrentCheckpoints: 16,
+		MaxPart: 4 << 30, DrainTimeout: 10 * time.Second, LogLevel: "info", LogFormat: "json",
+	}
+}
+
+// start runs a server until the test ends.
+func start(t *testing.T, config server.Config) *server.Server {
+	t.Helper()
+	s, err := server.New(config, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// client keeps no idle connections: they would outlive the test.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+
+// call sends a request and reads its whole answer.
+func call(t *testing.T, method, url, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, url, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(answer)
+}
