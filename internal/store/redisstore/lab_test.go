@@ -22,10 +22,11 @@ const labTime = 1_750_000_000_000
 // that a mistake in one script cannot hide one in another.
 type lab struct {
 	testing.TB
-	redis *redis.Client
-	job   string
-	keys  keyspace
-	now   int64
+	server *redistest.Server
+	redis  *redis.Client
+	job    string
+	keys   keyspace
+	now    int64
 }
 
 // newLab makes a lab for a job in keys of its own.
@@ -37,7 +38,40 @@ func newLab(t testing.TB, job string) *lab {
 
 func labOn(t testing.TB, server *redistest.Server, job string) *lab {
 	t.Helper()
-	return &lab{TB: t, redis: server.Client(t), job: job, keys: newKeyspace(server.Prefix, job), now: labTime}
+	return &lab{TB: t, server: server, redis: server.Client(t), job: job, keys: newKeyspace(server.Prefix, job), now: labTime}
+}
+
+// store opens a store over the lab's keys and clock.
+func (l *lab) store() *Store {
+	l.Helper()
+	s, err := New(Options{URL: l.server.URL, KeyPrefix: l.server.Prefix, Clock: func() int64 { return l.now }})
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			l.Error(err)
+		}
+	})
+	return s
+}
+
+func (l *lab) ref(id int64) coordinator.Ref { return coordinator.Ref{Job: l.job, ID: id} }
+
+// refused checks the code of an error.
+func (l *lab) refused(err error, want coordinator.Code) {
+	l.Helper()
+	if got := coordinator.CodeOf(err); got != want {
+		l.Errorf("refusal = %q (%v), want %q", got, err, want)
+	}
+}
+
+// ok ends the test on an error.
+func (l *lab) ok(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
 }
 
 // run sends a script as a server would, without its retries.
@@ -79,6 +113,7 @@ func (l *lab) record(id int64, changed values) {
 	}
 	maps.Copy(fields, changed)
 	l.do(append([]any{"HSET", l.keys.record(id)}, flat(fields)...)...)
+	l.do("SADD", jobsKey(l.server.Prefix), l.job)
 	next, _ := l.redis.HGet(context.Background(), l.keys.job(), "next").Int64()
 	l.do("HSET", l.keys.job(), "next", decimal(max(next, id+1)))
 	indexes := map[string][]string{
