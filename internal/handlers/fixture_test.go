@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,9 +24,32 @@ type fixture struct {
 	client *http.Client
 	// clock is the store's, in Unix milliseconds.
 	clock *clock
+	log   *causes
+}
 
-	mu     sync.Mutex
-	causes []error
+// on is the fixture for a subtest.
+func (f *fixture) on(t *testing.T) *fixture {
+	g := *f
+	g.t = t
+	return &g
+}
+
+// causes is what a server would log.
+type causes struct {
+	mu  sync.Mutex
+	all []error
+}
+
+func (c *causes) note(_ *http.Request, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, err)
+}
+
+func (c *causes) read() []error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.all)
 }
 
 // clock is the time of a store under test.
@@ -62,7 +86,7 @@ func serve(t *testing.T, with ...setup) *fixture {
 	if len(with) > 0 {
 		s = with[0]
 	}
-	f := &fixture{t: t, clock: &clock{now: 1_795_977_600_000}}
+	f := &fixture{t: t, clock: &clock{now: 1_795_977_600_000}, log: new(causes)}
 	real, err := filestore.Open(t.TempDir(), filestore.Options{Clock: f.clock.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +99,7 @@ func serve(t *testing.T, with ...setup) *fixture {
 	if s.settings != nil {
 		s.settings(&settings)
 	}
-	s.options.OnError = f.note
+	s.options.OnError = f.log.note
 	if s.options.TempDir == "" {
 		s.options.TempDir = t.TempDir()
 	}
@@ -88,20 +112,6 @@ func serve(t *testing.T, with ...setup) *fixture {
 		}
 	})
 	return f
-}
-
-// note keeps what a server would log.
-func (f *fixture) note(_ *http.Request, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.causes = append(f.causes, err)
-}
-
-// logged gives what a server would have logged.
-func (f *fixture) logged() []error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]error(nil), f.causes...)
 }
 
 // answer is a response that was read to its end.
