@@ -147,6 +147,10 @@ func (s *server) writeProblem(w http.ResponseWriter, r *http.Request, refusal *c
 	if presentations[refusal.Code].Retryable {
 		header.Set("Retry-After", strconv.FormatInt(retryAfterSeconds(refusal.RetryAfter), 10))
 	}
+	if refusal.Code == coordinator.CodeTooLarge || errors.As(refusal.Err, new(*bodyError)) {
+		// The rest of the body is not worth waiting for, which net/http would do first.
+		header.Set("Connection", "close")
+	}
 	w.WriteHeader(problem.Status)
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false) // details quote names, which should stay readable
