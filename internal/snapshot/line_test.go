@@ -133,6 +133,15 @@ func TestLineReaderRefuses(t *testing.T) {
 	}
 }
 
+func TestLineReaderCountsBlankLinesInTheOffset(t *testing.T) {
+	t.Parallel()
+	_, err := collect(snapshot.NewLineReader(strings.NewReader("\n \r\n[}"), "t", snapshot.MaxValue))
+	want := &snapshot.SyntaxError{Pointer: "/0", Line: 3, Offset: 5, Detail: "unexpected character } where a value should begin"}
+	if diff := cmp.Diff(error(want), err); diff != "" {
+		t.Errorf("wrong error (-want +got):\n%s", diff)
+	}
+}
+
 func TestLineReaderCountsDepthInsideTheValue(t *testing.T) {
 	t.Parallel()
 	body := func(depth int) io.Reader {
