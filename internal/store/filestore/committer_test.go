@@ -118,12 +118,22 @@ func TestCommitter(t *testing.T) {
 	t.Run("a panic fails its own change only", func(t *testing.T) {
 		t.Parallel()
 		s := open(t, Options{})
+		transactions := map[string]int{} // in which each note was written last
+		in := func(key string) func(*step) error {
+			return func(st *step) error {
+				transactions[key] = st.tx.ID()
+				return note(key)(st)
+			}
+		}
 		errs := together(t, s,
-			note("before"),
+			in("before"),
 			func(st *step) error { _ = note("spoilt")(st); panic("a defect") },
-			note("after"),
+			in("after"),
 			func(st *step) error { _ = note("wrong")(st); return errors.New("no refusal") },
-			note("last"))
+			in("last"))
+		if transactions["before"] != transactions["after"] || transactions["after"] != transactions["last"] {
+			t.Errorf("the others were not committed together: %v", transactions)
+		}
 		for i, want := range []coordinator.Code{"", coordinator.CodeInternal, "", coordinator.CodeInternal, ""} {
 			if got := coordinator.CodeOf(errs[i]); got != want {
 				t.Errorf("change %d: code %q (%v), want %q", i, got, errs[i], want)

@@ -19,14 +19,6 @@ import (
 // crashDir is the variable that makes the test binary a server that will be killed.
 const crashDir = "CHECKPOINTD_FILESTORE_CRASH_DIR"
 
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(crashDir); dir != "" {
-		workUntilKilled(dir)
-		os.Exit(1) // not reached
-	}
-	os.Exit(m.Run())
-}
-
 // keepAfterCrash is retention's number in the killed process: small, so that crashes also
 // fall between a record's removal and that of its files.
 const keepAfterCrash = 20

@@ -156,4 +156,3 @@ func (s *step) dropFiles(c *checkpoint, gone func(task string) bool) {
 	}
 	s.touch(c)
 }
-

@@ -168,7 +168,7 @@ func acknowledge(t testing.TB, s *Store, id int64, task string, b []byte) {
 // restored reads the parts of a snapshot, one after the other.
 func restored(t testing.TB, s *Store, id int64) []byte {
 	t.Helper()
-	source, err := s.OpenRestore(t.Context(), coordinator.RestoreCall{Ref: ref(id)})
+	source, err := s.OpenRestore(t.Context(), coordinator.RestoreCall{Ref: ref(id), LeaseMs: 60_000, Token: "restore"})
 	if err != nil {
 		t.Fatalf("open restore: %v", err)
 	}
