@@ -99,6 +99,13 @@ func testAck(t *testing.T, s suite) {
 		r.ackRefused(coordinator.CodeAckConflict, c.ID, "task-1", with(part("task-1", "k", "2")))
 		equal(t, "the snapshot", r.restored(c.ID), string(p.Content))
 	})
+	s.rule(t, "a repeated ack that names the digest of another part is a conflict too", func(t *testing.T, r *rig) {
+		c := r.trigger(requires(2))
+		p := part("task-1", "k", "1")
+		r.accept(c.ID, "task-1", with(p))
+		equal(t, "outcome", r.ack(c.ID, "task-1", digest(p.Digest)).Outcome, coordinator.AckDuplicate)
+		r.ackRefused(coordinator.CodeAckConflict, c.ID, "task-1", digest(part("task-1", "k", "2").Digest))
+	})
 	s.rule(t, "an empty part and an absent one are equal", func(t *testing.T, r *rig) {
 		c := r.trigger(requires(2))
 		r.accept(c.ID, "task-1")

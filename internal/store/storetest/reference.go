@@ -188,6 +188,9 @@ func (r *reference) settle(j *refJob) {
 // the records of such checkpoints the newest EndedKept stay.
 func (r *reference) end(j *refJob, c *refCheckpoint, status coordinator.Status, failure coordinator.Failure) {
 	c.Status, c.EndedAt, c.Failure = status, r.clock(), &failure
+	if status == coordinator.StatusExpired {
+		c.EndedAt = c.Start + c.TimeoutMs // and not when somebody noticed
+	}
 	c.Revision++
 	c.uploaded, c.shared = nil, nil
 	for _, ack := range c.acks {
@@ -247,7 +250,7 @@ func (r *reference) view(c *refCheckpoint) coordinator.Checkpoint {
 	v.ObservedAt = r.clock()
 	v.Labels = maps.Clone(c.Labels)
 	if c.Status == coordinator.StatusPending && !c.alive(v.ObservedAt) {
-		v.Status, v.EndedAt = coordinator.StatusExpired, v.ObservedAt
+		v.Status, v.EndedAt = coordinator.StatusExpired, c.Start+c.TimeoutMs
 		v.Failure = &coordinator.Failure{Reason: coordinator.ReasonExpired}
 		v.Revision++
 	}

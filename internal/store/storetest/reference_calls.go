@@ -90,7 +90,7 @@ func (r *reference) ackOne(j *refJob, c *refCheckpoint, item coordinator.AckItem
 	acked := c.acks[item.TaskID]
 	switch {
 	case refusal != nil:
-	case acked != nil && (item.Part == nil || item.Part.Digest == acked.Part.Digest):
+	case acked != nil && sameAgain(item, acked.Part.Digest):
 		outcome.Outcome = coordinator.AckDuplicate
 	case acked != nil:
 		refusal = coordinator.ErrAckConflict(c.ID, item.TaskID)
@@ -111,6 +111,15 @@ func (r *reference) ackOne(j *refJob, c *refCheckpoint, item coordinator.AckItem
 	}
 	outcome.Status, outcome.AcknowledgedTasks, outcome.RequiredTaskAcks = c.Status, c.AcknowledgedTasks, c.RequiredTaskAcks
 	return outcome
+}
+
+// sameAgain tells whether an item says nothing else than an earlier one of its task. A
+// digest alone names a part as well.
+func sameAgain(item coordinator.AckItem, standing string) bool {
+	if item.Part != nil {
+		return item.Part.Digest == standing
+	}
+	return item.Digest == "" || item.Digest == standing
 }
 
 // refusal is the first half of the order of refusals, which all messages of a task
@@ -140,7 +149,7 @@ func (r *reference) accept(j *refJob, c *refCheckpoint, task string, attempt int
 	now := r.clock()
 	delete(c.uploaded, task)
 	c.acks[task] = &refAck{
-		Ack:     coordinator.Ack{TaskID: task, Attempt: attempt, AcknowledgedAt: now, LatencyMs: now - c.Start, Part: info(p)},
+		Ack:     coordinator.Ack{TaskID: task, Attempt: attempt, AcknowledgedAt: now, Part: info(p)},
 		content: slices.Clone(p.Content),
 	}
 	j.attempts[task] = max(j.attempts[task], attempt)

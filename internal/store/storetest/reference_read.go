@@ -19,7 +19,7 @@ func (r *reference) Get(_ context.Context, ref coordinator.Ref) (coordinator.Che
 	detail := coordinator.CheckpointDetail{Checkpoint: v}
 	for _, task := range slices.Sorted(maps.Keys(c.acks)) {
 		if len(detail.Acks) < coordinator.AcksShown {
-			detail.Acks = append(detail.Acks, c.acks[task].Ack)
+			detail.Acks = append(detail.Acks, c.ack(task))
 		}
 	}
 	return detail, nil
@@ -35,6 +35,13 @@ func (r *reference) read(ref coordinator.Ref) (*refCheckpoint, coordinator.Check
 		return nil, coordinator.Checkpoint{}, err
 	}
 	return c, r.view(c), nil
+}
+
+// ack is a task's acknowledgement as it is shown, with the time since the start.
+func (c *refCheckpoint) ack(task string) coordinator.Ack {
+	ack := c.acks[task].Ack
+	ack.LatencyMs = max(0, ack.AcknowledgedAt-c.Start)
+	return ack
 }
 
 // List reads newest first.
@@ -97,7 +104,7 @@ func (c *refCheckpoint) tasks() []string {
 func (c *refCheckpoint) task(id string) coordinator.TaskState {
 	state := coordinator.TaskState{TaskID: id, Status: coordinator.TaskMissing}
 	if ack := c.acks[id]; ack != nil {
-		state.Status, state.Ack = coordinator.TaskAcknowledged, ptr(ack.Ack)
+		state.Status, state.Ack = coordinator.TaskAcknowledged, ptr(c.ack(id))
 	} else if part, ok := c.uploaded[id]; ok {
 		state.Uploaded = ptr(info(part))
 	}

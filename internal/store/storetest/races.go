@@ -1,0 +1,5 @@
+package storetest
+
+import "testing"
+
+func testRaces(t *testing.T, s suite) {}
