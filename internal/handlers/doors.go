@@ -21,7 +21,7 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	refusal := asRefusal(s.translate(r, err))
-	if refusal.Err != nil {
+	if refusal.Err != nil && !errors.As(err, new(*bodyError)) { // a broken body is not our trouble
 		s.options.OnError(r, err)
 	}
 	if started(w) {

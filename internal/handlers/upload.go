@@ -82,7 +82,7 @@ func (s *server) receive(e *exchange, upload *coordinator.RunningUpload, taskID 
 	stop := context.AfterFunc(upload.Context(), body.interrupt)
 	part, err := s.store(e, upload, taskID, body)
 	if !stop() {
-		return coordinator.PartInfo{}, context.Cause(upload.Context())
+		return coordinator.PartInfo{}, whyEnded(upload.Context(), err)
 	}
 	// The connection outlives the body: a deadline that passed while the part is being
 	// committed would look like a client that went away.
@@ -91,6 +91,16 @@ func (s *server) receive(e *exchange, upload *coordinator.RunningUpload, taskID 
 		err = checkContentDigest(digest, body.sum.Sum(nil))
 	}
 	return part, err
+}
+
+// whyEnded tells the refusal that ended an upload from a connection that did: net/http
+// ends a request's context with every failed read, also one that we gave up ourselves.
+func whyEnded(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, context.Canceled) && errors.As(err, new(*bodyError)) {
+		return err
+	}
+	return cause
 }
 
 // store renders the entries of a body into chunks and checks that no key comes twice.
