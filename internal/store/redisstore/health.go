@@ -27,6 +27,8 @@ const warningsLive = time.Minute
 // Health pings Redis and gives the warnings about its configuration. That is read at the
 // first call, whenever Redis was away or a connection was made anew, and once a minute.
 func (s *Store) Health(ctx context.Context) ([]coordinator.Warning, error) {
+	ctx, cancel := context.WithTimeout(ctx, callBudget)
+	defer cancel()
 	err := s.fetch(ctx, "ping", func(ctx context.Context) error { return s.client.Ping(ctx).Err() })
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
@@ -76,6 +77,8 @@ func New(options Options) (*Store, error) {
 		prefix: options.KeyPrefix, observer: options.Observer, clock: options.Clock,
 		floors: floors{highest: make(map[string]int64)},
 	}
+	// The library would write to standard error what the observer is told as well.
+	logging.Disable()
 	s.client = redis.NewClient(s.clientOptions(parsed))
 	return s, nil
 }

@@ -126,6 +126,8 @@ func (s *Store) triggered(call coordinator.TriggerCall, r reply) (coordinator.Tr
 // register puts a job into the list of jobs. That lies in a slot of its own, and is
 // written before anything of the job, so that the sweep finds whatever a job left.
 func (s *Store) register(ctx context.Context, job string) error {
+	ctx, cancel := context.WithTimeout(ctx, callBudget)
+	defer cancel()
 	return s.fetch(ctx, "register_job", func(ctx context.Context) error {
 		return s.client.SAdd(ctx, jobsKey(s.prefix), job).Err()
 	})
