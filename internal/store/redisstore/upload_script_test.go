@@ -100,6 +100,8 @@ func TestBeginUploadScript(t *testing.T) {
 	l.same("lease", l.redis.ZScore(t.Context(), l.keys.uploads(), "7:up").Val(), float64(labTime+60_000))
 	l.word(l.begin(beginUploadScript, sender("a")), "ok")
 	l.same("index after a second run", l.members(l.keys.uploads()), []string{"7:up"})
+	l.commit("a", 0, 0, false)
+	l.unchanged(func() { l.word(l.begin(beginUploadScript, sender("a")), "ok") })
 }
 
 func TestWriteChunkScript(t *testing.T) {

@@ -18,7 +18,7 @@
 --          checkpoint_completed: current id or "", latest id or ""; ack_conflict: task;
 --          limit_exceeded: most
 --
--- Second run: names the same upload again and renews its lease.
+-- Second run: names the same upload again and renews its lease, unless it was committed.
 
 local id, task, epoch, attempt, upload = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local lease, most = tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -35,6 +35,12 @@ settle(id, rec)
 local refusal = upload_refusal(job, id, rec, task, epoch, attempt, most)
 if refusal then
   return refuse(refusal)
+end
+-- A repeat that was held up on its way until after the commit must not name the upload
+-- again: the sweeper would unlink the chunks of a part.
+local part = redis.call('HGET', checkpoint_key(id, 'parts'), task)
+if part and names_upload(part, upload) then
+  return answer('ok', {})
 end
 redis.call('ZADD', base .. 'uploads', integer(now + lease), id .. ':' .. upload)
 return answer('ok', {})

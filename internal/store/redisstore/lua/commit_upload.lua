@@ -46,7 +46,7 @@ end
 settle(id, rec)
 local parts = checkpoint_key(id, 'parts')
 local before = redis.call('HGET', parts, task)
-if before and string.sub(before, 1, #upload + 1) == upload .. '|' then
+if before and names_upload(before, upload) then
   if with_ack then
     return acknowledge()
   end

@@ -11,6 +11,8 @@
 --                            what keeps a task from handing in a part now, or nil. The caller
 --                            has settled rec; most is how many tasks a checkpoint may have
 --   running(id, upload)      whether the upload is in the index
+--   names_upload(text, upload)
+--                            whether a task's part, as …:parts has it, is this upload
 --   abandon_upload(id, upload)
 --                            takes a running upload out of the index and hands its chunks to the
 --                            sweeper. Needs no memory for its first write
@@ -38,6 +40,10 @@ end
 
 local function running(id, upload)
   return redis.call('ZSCORE', base .. 'uploads', id .. ':' .. upload)
+end
+
+local function names_upload(text, upload)
+  return string.sub(text, 1, #upload + 1) == upload .. '|'
 end
 
 local function abandon_upload(id, upload)
