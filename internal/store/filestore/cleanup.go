@@ -13,7 +13,7 @@ func (s *Store) Cleanup(ctx context.Context, call coordinator.CleanupCall) (coor
 	if call.DryRun {
 		return read(ctx, s, func(st *step) (coordinator.CleanupResult, error) { return st.cleanup(call) })
 	}
-	return mutate(ctx, s, func(st *step) (coordinator.CleanupResult, error) { return st.cleanup(call) })
+	return free(ctx, s, func(st *step) (coordinator.CleanupResult, error) { return st.cleanup(call) })
 }
 
 func (s *step) cleanup(call coordinator.CleanupCall) (coordinator.CleanupResult, error) {

@@ -21,6 +21,8 @@ const batchLimit = 256
 type change struct {
 	ctx   context.Context //nolint:containedctx // It travels through the queue with its call.
 	apply func(*step) error
+	// frees is set for what must work on a full disk too.
+	frees bool
 	// step and err are the outcome, valid once done is closed. step is nil where nothing
 	// was changed.
 	step *step
@@ -31,8 +33,9 @@ type change struct {
 // committer is the only writer of the database. It runs the changes that wait in one
 // transaction, in the order in which they came, and syncs once for all of them.
 type committer struct {
-	db    *bolt.DB
-	clock func() int64
+	db      *bolt.DB
+	clock   func() int64
+	reserve *reserve
 
 	mu     sync.Mutex
 	queue  []*change
@@ -44,8 +47,8 @@ type committer struct {
 	broken atomic.Pointer[error]
 }
 
-func newCommitter(db *bolt.DB, clock func() int64) *committer {
-	c := &committer{db: db, clock: clock, wake: make(chan struct{}, 1), idle: make(chan struct{})}
+func newCommitter(db *bolt.DB, clock func() int64, room *reserve) *committer {
+	c := &committer{db: db, clock: clock, reserve: room, wake: make(chan struct{}, 1), idle: make(chan struct{})}
 	go c.run()
 	return c
 }
@@ -56,12 +59,12 @@ var errClosed = errors.New("the store is closed")
 // refusal, which is as durable as what it wrote before refusing; or nothing was changed.
 //
 // A ctx that ends keeps the change from running; once it runs, do waits for it, so that
-// the caller always knows the outcome.
-func (c *committer) do(ctx context.Context, apply func(*step) error) (*step, error) {
+// the caller always knows the outcome. What frees room may use the reserve for it.
+func (c *committer) do(ctx context.Context, frees bool, apply func(*step) error) (*step, error) {
 	if broken := c.broken.Load(); broken != nil {
 		return nil, coordinator.ErrStoreUnavailable(*broken)
 	}
-	ch := &change{ctx: ctx, apply: apply, done: make(chan struct{})}
+	ch := &change{ctx: ctx, apply: apply, frees: frees, done: make(chan struct{})}
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -132,6 +135,8 @@ func (c *committer) commit(batch []*change) {
 				c.commit(batch[i : i+1])
 			}
 			return
+		case len(batch) == 1 && batch[0].frees && coordinator.CodeOf(err) == coordinator.CodeStoreFull && c.reserve.give():
+			// Once more, with the room that was kept for this.
 		default:
 			for _, ch := range batch {
 				fail(ch, err)

@@ -59,7 +59,7 @@ func together(t *testing.T, s *Store, changes ...func(*step) error) []error {
 	busy, release := make(chan struct{}), make(chan struct{})
 	var callers sync.WaitGroup
 	callers.Go(func() {
-		_, err := s.committer.do(t.Context(), func(*step) error {
+		_, err := s.committer.do(t.Context(), false, func(*step) error {
 			close(busy)
 			<-release
 			return nil
@@ -168,7 +168,7 @@ func TestCommitter(t *testing.T) {
 			return id
 		}
 		before := id()
-		if _, err := s.committer.do(t.Context(), func(*step) error { return nil }); err != nil {
+		if _, err := s.committer.do(t.Context(), false, func(*step) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if after := id(); after != before {
@@ -181,7 +181,7 @@ func TestCommitter(t *testing.T) {
 		s := open(t, Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := s.committer.do(ctx, note("given up"))
+		_, err := s.committer.do(ctx, false, note("given up"))
 		if !errors.Is(err, context.Canceled) || coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
 			t.Errorf("error = %v", err)
 		}
@@ -199,7 +199,7 @@ func TestCommitter(t *testing.T) {
 		var callers sync.WaitGroup
 		for i := range 50 {
 			callers.Go(func() {
-				_, err := s.committer.do(t.Context(), note(fmt.Sprint(i)))
+				_, err := s.committer.do(t.Context(), false, note(fmt.Sprint(i)))
 				if code := coordinator.CodeOf(err); code != "" && code != coordinator.CodeStoreUnavailable {
 					t.Errorf("change %d: %v", i, err)
 				}
@@ -209,7 +209,7 @@ func TestCommitter(t *testing.T) {
 			t.Fatal(err)
 		}
 		callers.Wait()
-		if _, err := s.committer.do(t.Context(), note("late")); coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
+		if _, err := s.committer.do(t.Context(), false, note("late")); coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
 			t.Errorf("after close: %v", err)
 		}
 		if _, err := s.Get(t.Context(), coordinator.Ref{Job: coordinator.DefaultJob}); coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
@@ -223,7 +223,7 @@ func TestCommitter(t *testing.T) {
 		if code := coordinator.CodeOf(s.committer.commitFailed(errors.New("input/output error"))); code != coordinator.CodeOutcomeUnknown {
 			t.Errorf("the failed one answers %q", code)
 		}
-		if _, err := s.committer.do(t.Context(), note("later")); coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
+		if _, err := s.committer.do(t.Context(), false, note("later")); coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
 			t.Errorf("the next one answers %v", err)
 		}
 		if _, err := s.Health(t.Context()); coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {

@@ -37,7 +37,7 @@ func (s *step) late(c *checkpoint) *coordinator.Error {
 
 // Abort ends a pending checkpoint as aborted.
 func (s *Store) Abort(ctx context.Context, call coordinator.AbortCall) (coordinator.Checkpoint, error) {
-	return mutate(ctx, s, func(st *step) (coordinator.Checkpoint, error) {
+	return free(ctx, s, func(st *step) (coordinator.Checkpoint, error) {
 		c, err := st.findToChange(call.Job, call.ID, true)
 		if err != nil {
 			return coordinator.Checkpoint{}, err

@@ -11,7 +11,7 @@ import (
 // Recover aborts everything pending, raises the epoch, and leases the latest completed
 // checkpoint.
 func (s *Store) Recover(ctx context.Context, call coordinator.RecoverCall) (coordinator.RecoverResult, error) {
-	return mutate(ctx, s, func(st *step) (coordinator.RecoverResult, error) {
+	return free(ctx, s, func(st *step) (coordinator.RecoverResult, error) {
 		if j := st.job(call.Job); j != nil {
 			known, err := st.recall(j, verbRecover, call.Idempotency)
 			if err != nil {

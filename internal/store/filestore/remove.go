@@ -85,7 +85,7 @@ const removalStep = coordinator.CleanupStep
 
 // Delete removes a checkpoint.
 func (s *Store) Delete(ctx context.Context, call coordinator.DeleteCall) error {
-	_, err := mutate(ctx, s, func(st *step) (struct{}, error) {
+	_, err := free(ctx, s, func(st *step) (struct{}, error) {
 		c, err := st.findToChange(call.Job, call.ID, false)
 		switch {
 		case err != nil:

@@ -80,7 +80,7 @@ func (r *restore) admit(ctx context.Context) (int64, error) {
 		}
 	}
 	if r.call.LeaseMs > 0 {
-		id, err := mutate(ctx, r.store, find(r.call.LeaseMs))
+		id, err := free(ctx, r.store, find(r.call.LeaseMs))
 		if coordinator.CodeOf(err) != coordinator.CodeStoreFull {
 			return id, err
 		}
@@ -244,7 +244,7 @@ func (r *restore) readFile(number int, p []byte, off int64) (int, error) {
 
 // Renew prolongs the lease.
 func (r *restore) Renew(ctx context.Context) error {
-	_, err := mutate(ctx, r.store, func(st *step) (struct{}, error) {
+	_, err := free(ctx, r.store, func(st *step) (struct{}, error) {
 		c, err := st.find(r.call.Ref, false)
 		if err == nil {
 			st.lease(c, r.lease, st.now+r.call.LeaseMs)
@@ -259,7 +259,7 @@ func (r *restore) Release(ctx context.Context) error {
 	if r.call.LeaseMs <= 0 {
 		return nil
 	}
-	_, err := mutate(ctx, r.store, func(st *step) (struct{}, error) {
+	_, err := free(ctx, r.store, func(st *step) (struct{}, error) {
 		if c, err := st.find(r.call.Ref, false); err == nil {
 			st.delete(child(c.b, bucketLeases), []byte(r.lease))
 		}

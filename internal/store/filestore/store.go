@@ -46,6 +46,7 @@ type Store struct {
 	db        *bolt.DB
 	committer *committer
 	folder    *folder
+	reserve   *reserve
 	observer  coordinator.Observer
 	clock     func() int64
 
@@ -80,30 +81,32 @@ func Open(dir string, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %q: %w", filepath.Join(dir, "meta.db"), err)
 	}
-	s := &Store{db: db, observer: options.Observer, clock: options.Clock, uploads: map[string]*upload{}}
+	s := &Store{
+		db: db, observer: options.Observer, clock: options.Clock, uploads: map[string]*upload{},
+		reserve: &reserve{path: filepath.Join(dir, "reserve")},
+	}
 	if err := s.prepare(dir); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s.committer = newCommitter(db, options.Clock)
+	s.reserve.take(s.clock())
+	s.committer = newCommitter(db, options.Clock, s.reserve)
 	return s, nil
 }
 
-// prepare brings the directory into the state that everything else relies on.
+// prepare brings the directory into the state that everything else relies on. It writes
+// only what is missing, so that a store opens on a full disk.
 func (s *Store) prepare(dir string) error {
-	err := s.db.Update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bucketMeta, bucketFiles, bucketJobs} {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-				return fmt.Errorf("make bucket %s: %w", name, err)
-			}
-		}
-		meta := tx.Bucket(bucketMeta)
-		if found := meta.Get(keySchema); found != nil && idOf(found) != schemaVersion {
-			return fmt.Errorf("the data directory %q has layout %d and this server knows %d: use the server that wrote it, or a newer one", dir, idOf(found), schemaVersion)
-		}
-		return meta.Put(keySchema, idKey(schemaVersion))
-	})
+	found, err := s.layout()
 	if err != nil {
-		return fmt.Errorf("prepare meta.db: %w", err)
+		return err
+	}
+	if found != schemaVersion {
+		if found >= 0 {
+			return fmt.Errorf("the data directory %q has layout %d and this server knows %d: use the server that wrote it, or a newer one", dir, found, schemaVersion)
+		}
+		if err := s.layOut(); err != nil {
+			return err
+		}
 	}
 	if s.folder, err = openFolder(filepath.Join(dir, "parts")); err != nil {
 		return err
@@ -113,6 +116,34 @@ func (s *Store) prepare(dir string) error {
 	}
 	// A crash must not take meta.db and parts/ out of the directory again.
 	return syncFolder(dir)
+}
+
+// layout reads the version of the database's layout, negative for a new one.
+func (s *Store) layout() (version int64, err error) {
+	err = s.db.View(func(tx *bolt.Tx) error {
+		version = idOf(get(tx.Bucket(bucketMeta), keySchema))
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read the layout of meta.db: %w", err)
+	}
+	return version, nil
+}
+
+// layOut writes the layout of a new database.
+func (s *Store) layOut() error {
+	err := s.db.Update(func(tx *bolt.Tx) error {
+		for _, name := range [][]byte{bucketMeta, bucketFiles, bucketJobs} {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return fmt.Errorf("make bucket %s: %w", name, err)
+			}
+		}
+		return tx.Bucket(bucketMeta).Put(keySchema, idKey(schemaVersion))
+	})
+	if err != nil {
+		return fmt.Errorf("lay out meta.db: %w", err)
+	}
+	return nil
 }
 
 // sweepOrphans removes files that no record names: of uploads that a crash cut short, and
@@ -149,8 +180,18 @@ func (s *Store) Close() error {
 // that: reports, and removing files. A refused change may have written as well: the
 // expiry of what it refused for.
 func mutate[T any](ctx context.Context, s *Store, apply func(*step) (T, error)) (T, error) {
+	return commit(ctx, s, false, apply)
+}
+
+// free is mutate for what must work on a full disk too: changes that free room, and
+// leases, since reading goes on.
+func free[T any](ctx context.Context, s *Store, apply func(*step) (T, error)) (T, error) {
+	return commit(ctx, s, true, apply)
+}
+
+func commit[T any](ctx context.Context, s *Store, frees bool, apply func(*step) (T, error)) (T, error) {
 	var result T
-	done, err := s.committer.do(ctx, func(st *step) error {
+	done, err := s.committer.do(ctx, frees, func(st *step) error {
 		var err error
 		result, err = apply(st)
 		st.finish()

@@ -38,7 +38,7 @@ func TestOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.committer.do(t.Context(), func(st *step) error {
+		_, err = s.committer.do(t.Context(), false, func(st *step) error {
 			st.put(st.tx.Bucket(bucketMeta), keySchema, idKey(schemaVersion+1))
 			return nil
 		})
@@ -92,7 +92,7 @@ func TestOpen(t *testing.T) {
 		for _, id := range []int64{older, newer} {
 			acknowledge(t, s, id, "task-1", nil)
 		}
-		_, err := s.committer.do(t.Context(), func(st *step) error {
+		_, err := s.committer.do(t.Context(), false, func(st *step) error {
 			c := st.job(coordinator.DefaultJob).checkpoint(newer)
 			c.Schema = schemaVersion + 1
 			st.touch(c)
@@ -194,55 +194,4 @@ func restored(t testing.TB, s *Store, id int64) []byte {
 		}
 	}
 	return all
-}
-
-func TestFullDisk(t *testing.T) {
-	t.Parallel()
-	dir := smallDisk(t, 4<<20)
-	s := openIn(t, dir, Options{})
-	id := trigger(t, s, 1)
-	big := bytes.Repeat([]byte("y"), 1<<20)
-	acknowledge(t, s, id, "task-1", big)
-
-	pending := trigger(t, s, 1)
-	// A large part does not fit beside the first ones.
-	upload, err := s.BeginUpload(t.Context(), coordinator.UploadCall{Job: coordinator.DefaultJob, ID: pending, TaskID: "task-1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for index := 0; err == nil && index < 64; index++ {
-		err = upload.WriteChunk(t.Context(), index, big[:coordinator.ChunkBytes])
-	}
-	if coordinator.CodeOf(err) != coordinator.CodeStoreFull {
-		t.Fatalf("writing 16 MiB to a disk of 4 MiB: %v", err)
-	}
-	// Neither does more and more in the database; the upload's file still fills the disk.
-	small := bytes.Repeat([]byte("z"), InlineBytes)
-	for i := 0; err == nil || coordinator.CodeOf(err) == coordinator.CodeStoreFull && i < 2; i++ {
-		_, err = s.WriteShared(t.Context(), coordinator.SharedWrite{
-			Job: coordinator.DefaultJob, ID: pending, Op: coordinator.SharedPut,
-			Entries: []coordinator.SharedEntry{{Key: string(rune('a' + i)), Value: small}},
-		})
-	}
-	if coordinator.CodeOf(err) != coordinator.CodeStoreFull {
-		t.Fatalf("writing shared state to a full disk: %v", err)
-	}
-	if got := restored(t, s, id); !bytes.Equal(got, big) {
-		t.Errorf("restored %d bytes from a full disk, want %d", len(got), len(big))
-	}
-	if _, err := s.Abort(t.Context(), coordinator.AbortCall{Job: coordinator.DefaultJob, ID: pending}); err != nil {
-		t.Errorf("abort on a full disk: %v", err)
-	}
-	if err := s.Delete(t.Context(), coordinator.DeleteCall{Job: coordinator.DefaultJob, ID: pending}); err != nil {
-		t.Errorf("delete on a full disk: %v", err)
-	}
-	// Room again.
-	if err := upload.Discard(t.Context()); err != nil {
-		t.Errorf("discard: %v", err)
-	}
-	next := trigger(t, s, 1)
-	acknowledge(t, s, next, "task-1", big)
-	if got := restored(t, s, next); !bytes.Equal(got, big) {
-		t.Errorf("restored %d bytes after the disk was full, want %d", len(got), len(big))
-	}
 }

@@ -25,12 +25,13 @@ func (s *Store) Sweep(ctx context.Context, call coordinator.SweepCall) error {
 	var failed []error
 	for _, name := range due {
 		for more := true; more; {
-			if more, err = mutate(ctx, s, func(st *step) (bool, error) { return st.sweep(name, call.Keep), nil }); err != nil {
+			if more, err = free(ctx, s, func(st *step) (bool, error) { return st.sweep(name, call.Keep), nil }); err != nil {
 				failed = append(failed, err)
 			}
 		}
 	}
 	s.endSilentUploads()
+	defer s.reserve.take(s.clock()) // after the files are gone, there may be room
 	if err := s.folder.unlink(everything); err != nil {
 		failed = append(failed, storageError(err))
 	}

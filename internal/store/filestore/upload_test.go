@@ -23,7 +23,7 @@ func begin(t *testing.T, s *Store, id int64, task string, content []byte) coordi
 	return upload
 }
 
-func commit(t *testing.T, upload coordinator.Upload, content []byte) error {
+func commitUpload(t *testing.T, upload coordinator.Upload, content []byte) error {
 	t.Helper()
 	info := coordinator.PartInfo{Entries: 1, Bytes: int64(len(content)), Digest: digestOf(content)}
 	_, err := upload.Commit(t.Context(), coordinator.CommitCall{Part: info})
@@ -40,7 +40,7 @@ func TestUpload(t *testing.T) {
 		id := trigger(t, s, 3)
 		for task, size := range map[string]int{"empty": 0, "full": InlineBytes, "large": InlineBytes + 1} {
 			content := bytes.Repeat([]byte("p"), size)
-			if err := commit(t, begin(t, s, id, task, content), content); err != nil {
+			if err := commitUpload(t, begin(t, s, id, task, content), content); err != nil {
 				t.Fatalf("commit of %d bytes: %v", size, err)
 			}
 			acknowledge(t, s, id, task, nil)
@@ -73,10 +73,10 @@ func TestUpload(t *testing.T) {
 		if files := names(t, dir); len(files) != 1 {
 			t.Errorf("files = %v, want that of the living one", files)
 		}
-		if err := commit(t, silent, content); coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
+		if err := commitUpload(t, silent, content); coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
 			t.Errorf("commit of the silent one: %v", err)
 		}
-		if err := commit(t, alive, content); err != nil {
+		if err := commitUpload(t, alive, content); err != nil {
 			t.Errorf("commit of the living one: %v", err)
 		}
 	})
@@ -88,7 +88,7 @@ func TestUpload(t *testing.T) {
 		id := trigger(t, s, 1)
 		content := bytes.Repeat([]byte("p"), InlineBytes+1)
 		upload := begin(t, s, id, "task-1", content[:InlineBytes])
-		if err := commit(t, upload, content); coordinator.CodeOf(err) != coordinator.CodeInternal {
+		if err := commitUpload(t, upload, content); coordinator.CodeOf(err) != coordinator.CodeInternal {
 			t.Errorf("commit: %v", err)
 		}
 		if err := upload.Discard(t.Context()); err != nil {
