@@ -183,7 +183,7 @@ func TestCanonicalBoundsNesting(t *testing.T) {
 
 func TestCanonicalShowsLongNamesInPart(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("é", 600) // 1200 bytes
+	long := "x" + strings.Repeat("é", 600) // 1201 bytes, a rune across the 64th
 	raw := fmt.Sprintf(`{"a":{%q:{"b":{},"b":1}}}`, long)
 	_, err := snapshot.Canonical([]byte(raw))
 	var syntax *snapshot.SyntaxError
@@ -192,7 +192,7 @@ func TestCanonicalShowsLongNamesInPart(t *testing.T) {
 	}
 	raw = fmt.Sprintf(`{%q:1,%q:2}`, long, long)
 	_, err = snapshot.Canonical([]byte(raw))
-	want := `member name "` + long[:64] + `…" appears twice`
+	want := `member name "` + long[:63] + `…" appears twice`
 	if !errors.As(err, &syntax) || syntax.Detail != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
