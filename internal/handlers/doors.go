@@ -16,7 +16,8 @@ import (
 // refuse answers any error of any door. After the head of an answer went out there is no
 // way to refuse any more: the connection is broken off, so that the client sees it.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, context.Canceled) && r.Context().Err() != nil && !s.options.Draining() {
+	gone := errors.Is(err, context.Canceled) && r.Context().Err() != nil && !s.options.Draining()
+	if gone && !started(w) {
 		w.WriteHeader(statusClientGone)
 		return
 	}

@@ -54,9 +54,14 @@ func (s *server) frame(next http.Handler) http.Handler {
 	})
 }
 
+// uploading tells that some of a streamed body may still be on its way.
+func (e *exchange) uploading() bool { return e.operation.streams && e.unread() }
+
+func (e *exchange) unread() bool { return e.request.ContentLength != 0 && !e.body.ended }
+
 // leaveBody bounds how long net/http waits for the rest of a body that nobody wanted.
 func (e *exchange) leaveBody() {
-	if e.request.ContentLength != 0 && !e.body.ended {
+	if e.unread() {
 		_ = http.NewResponseController(e.writer).SetReadDeadline(time.Now().Add(2 * time.Second))
 	}
 }

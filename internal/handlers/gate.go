@@ -51,9 +51,9 @@ func (s *server) budget(o operation, size int) time.Duration {
 }
 
 // starting gives the context of a stream whose first call of the store has a budget. The
-// budget ends with started, which tells whether it had run out; the stream goes on.
-func (s *server) starting(ctx context.Context) (stream context.Context, started func() (inTime bool), cancel context.CancelFunc) {
+// budget is over with inTime, which tells whether it had run out; the stream goes on.
+func (s *server) starting(ctx context.Context, budget time.Duration) (stream context.Context, inTime func() bool, cancel context.CancelFunc) {
 	stream, cancel = context.WithCancel(ctx)
-	timer := time.AfterFunc(s.options.Budget, cancel)
+	timer := time.AfterFunc(budget, cancel)
 	return stream, timer.Stop, cancel
 }

@@ -18,7 +18,7 @@ type operation struct {
 	// streams tells that its body or its answer is a stream: the handler reads the body
 	// itself, and the budget of a small request is not for the whole.
 	streams bool
-	// heavy tells that it takes several steps in the store.
+	// heavy tells that it takes several steps in the store, or reads what may be large.
 	heavy bool
 	// query are the query parameters that it has, nil for one that has none at all.
 	query []queryParameter
@@ -60,7 +60,8 @@ var operations = func() map[string]operation {
 	adjust(func(o *operation) { o.limitName = "valueBytes" }, "PutSharedEntry", "PutSharedEntryByKey")
 	adjust(func(o *operation) { o.bodyLimit, o.limitName = coordinator.MaxObjectUpload, "objectUploadBytes" }, "UploadPart")
 	adjust(func(o *operation) { o.streams = true }, "UploadPart", "RestoreCheckpoint", "RestoreLatest", "GetMetrics")
-	adjust(func(o *operation) { o.heavy = true }, "CleanupCheckpoints", "GetSnapshot", "GetLatestSnapshot")
+	adjust(func(o *operation) { o.heavy = true }, "CleanupCheckpoints",
+		"GetSnapshot", "GetLatestSnapshot", "GetManifest", "GetLatestManifest", "HeadRestore", "HeadRestoreLatest")
 	adjust(func(o *operation) { o.produces = []string{mediaNDJSON} }, "RestoreCheckpoint", "RestoreLatest", "HeadRestore", "HeadRestoreLatest")
 	adjust(func(o *operation) { o.produces = []string{mediaText} }, "GetManifest", "GetLatestManifest")
 	adjust(func(o *operation) { o.produces = []string{mediaText, "application/openmetrics-text"} }, "GetMetrics")

@@ -147,7 +147,7 @@ func (s *server) writeProblem(w http.ResponseWriter, r *http.Request, refusal *c
 	if presentations[refusal.Code].Retryable {
 		header.Set("Retry-After", strconv.FormatInt(retryAfterSeconds(refusal.RetryAfter), 10))
 	}
-	if refusal.Code == coordinator.CodeTooLarge || errors.As(refusal.Err, new(*bodyError)) {
+	if refusal.Code == coordinator.CodeTooLarge || errors.As(refusal.Err, new(*bodyError)) || exchangeOf(r.Context()).uploading() {
 		// The rest of the body is not worth waiting for, which net/http would do first.
 		header.Set("Connection", "close")
 	}

@@ -43,7 +43,7 @@ func (s *server) RestoreLatest(ctx context.Context, request api.RestoreLatestReq
 
 // restore opens a restore and decides what of it is sent.
 func (s *server) restore(ctx context.Context, wish restoreWish) (*restoreAnswer, error) {
-	stream, inTime, cancel := s.starting(ctx)
+	stream, inTime, cancel := s.starting(ctx, heavyBudget)
 	restore, err := s.coordinator.OpenRestore(stream, wish.RestoreRequest)
 	if !inTime() {
 		if err == nil {
@@ -145,7 +145,7 @@ func (a *restoreAnswer) write(w http.ResponseWriter) error {
 	w.WriteHeader(a.status)
 	sink := &patientWriter{to: w, control: http.NewResponseController(w), patience: a.server.options.RestoreIdle}
 	if err := a.restore.WriteRange(sink, a.part.offset, a.part.length); err != nil {
-		if !errors.Is(err, context.Canceled) {
+		if _, ours := errors.AsType[*coordinator.Error](err); ours { // a reader that left is no trouble
 			a.server.options.OnError(a.exchange.request, err)
 		}
 		panic(http.ErrAbortHandler)

@@ -51,7 +51,7 @@ func (s *server) UploadPart(ctx context.Context, request api.UploadPartRequestOb
 // lives on until the request ends.
 func (s *server) beginUpload(ctx context.Context, request api.UploadPartRequestObject) (*coordinator.RunningUpload, error) {
 	params := request.Params
-	stream, inTime, cancel := s.starting(ctx)
+	stream, inTime, cancel := s.starting(ctx, s.options.Budget)
 	upload, err := s.coordinator.BeginUpload(stream, coordinator.UploadCall{
 		Job: jobOf(params.Job), ID: int64(request.ID), TaskID: request.TaskID,
 		Attempt: valueOr(params.Attempt, 0), Epoch: params.Epoch,
