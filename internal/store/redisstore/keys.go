@@ -136,7 +136,9 @@ func (k keyspace) state(id int64) string { return k.part(id, "state") }
 // checkpoint. Lives with the record.
 func (k keyspace) leases(id int64) string { return k.part(id, "leases") }
 
-// upload is a HASH n, bytes, task: the tally of an upload that runs.
+// upload is a HASH n, top, bytes: how many chunks of a running upload are stored, the
+// highest index of them plus one, and the sum of their lengths. Lives until it is
+// committed, given up or discarded.
 func (k keyspace) upload(id int64, uploadID string) string { return k.part(id, "upload:"+uploadID) }
 
 // chunk is a STRING of up to ChunkBytes: chunk n of what an upload wrote.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/checkpointd/checkpointd/internal/snapshot"
@@ -137,34 +138,46 @@ func (o *restore) damaged(what string, cause error) error {
 
 const sharedText = "the shared state"
 
+// sharedStep is how many values of the shared state one step of rendering reads.
+const sharedStep = 500
+
 // sharedLines renders the shared state, once. A completed checkpoint's never changes, so
-// a plain read does; it is gone when the checkpoint is.
+// plain reads in steps do, which keeps little more than the result in memory; it is gone
+// when the checkpoint is.
 func (o *restore) sharedLines(ctx context.Context) ([]byte, error) {
 	if o.shared != nil || o.checkpoint.SharedEntries == 0 {
 		return o.shared, nil
 	}
-	var values map[string]string
 	key := o.store.keys(o.checkpoint.Job).state(o.checkpoint.ID)
-	err := o.store.fetch(ctx, "read the shared state", func(ctx context.Context) error {
+	var names []string
+	err := o.store.fetch(ctx, "read the keys of the shared state", func(ctx context.Context) error {
 		var err error
-		values, err = o.store.client.HGetAll(ctx, key).Result()
+		names, err = o.store.client.HKeys(ctx, key).Result()
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]coordinator.SharedEntry, 0, len(values))
-	for key, value := range values {
-		entries = append(entries, coordinator.SharedEntry{Key: key, Value: []byte(value)})
-	}
-	sortEntries(entries)
+	slices.Sort(names)
 	lines := make([]byte, 0, o.checkpoint.SharedBytes)
-	for _, entry := range entries {
-		lines = snapshot.AppendEntry(lines, snapshot.Shared, entry.Key, entry.Value)
+	for some := range slices.Chunk(names, sharedStep) {
+		var found []any
+		err := o.store.fetch(ctx, "read the shared state", func(ctx context.Context) error {
+			var err error
+			found, err = o.store.client.HMGet(ctx, key, some...).Result()
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i, name := range some {
+			value, _ := found[i].(string) // one that is gone shows in the number of bytes
+			lines = snapshot.AppendEntry(lines, snapshot.Shared, name, []byte(value))
+		}
 	}
-	if int64(len(entries)) != o.checkpoint.SharedEntries || int64(len(lines)) != o.checkpoint.SharedBytes {
+	if int64(len(names)) != o.checkpoint.SharedEntries || int64(len(lines)) != o.checkpoint.SharedBytes {
 		return nil, o.damaged(sharedText, fmt.Errorf("%w: %d entries with %d bytes instead of %d with %d", errNotAsRecorded,
-			len(entries), len(lines), o.checkpoint.SharedEntries, o.checkpoint.SharedBytes))
+			len(names), len(lines), o.checkpoint.SharedEntries, o.checkpoint.SharedBytes))
 	}
 	o.shared = lines
 	return lines, nil

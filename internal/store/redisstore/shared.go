@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/checkpointd/checkpointd/internal/snapshot"
 )
@@ -83,30 +85,82 @@ func sharedRefusal(verb, job string, id int64, r reply) error {
 	return err
 }
 
-// SharedState reads the whole shared state.
+// A shared state of up to so many keys and restore bytes is read by one script; a
+// larger one is read beside it.
+const (
+	sharedInScriptKeys  = 1000
+	sharedInScriptBytes = 1 << 20
+)
+
+// SharedState reads the whole shared state at one moment. A large one takes two steps,
+// and begins anew when it was written to between them.
 func (s *Store) SharedState(ctx context.Context, ref coordinator.Ref) (coordinator.SharedState, error) {
-	r, err := s.run(ctx, sharedStateScript, reads, ref.Job, refText(ref))
+	for {
+		state, whole, err := s.sharedInScript(ctx, ref)
+		if err != nil {
+			return coordinator.SharedState{}, err
+		}
+		if !whole {
+			state.Entries, whole, err = s.sharedAtRevision(ctx, state.Checkpoint)
+		}
+		if err != nil || whole {
+			sortEntries(state.Entries)
+			return state, err
+		}
+	}
+}
+
+// sharedInScript reads the checkpoint and, unless it is large, its shared state.
+func (s *Store) sharedInScript(ctx context.Context, ref coordinator.Ref) (state coordinator.SharedState, whole bool, err error) {
+	r, err := s.run(ctx, sharedStateScript, reads, ref.Job, refText(ref), sharedInScriptKeys, sharedInScriptBytes)
 	if err != nil {
-		return coordinator.SharedState{}, err
+		return state, false, err
 	}
 	if r.word != wordOK {
-		return coordinator.SharedState{}, sharedRefusal(sharedStateScript.verb, ref.Job, ref.ID, r)
+		return state, false, sharedRefusal(sharedStateScript.verb, ref.Job, ref.ID, r)
 	}
-	checkpoint, err := s.checkpoint(sharedStateScript.verb, ref.Job, r)
-	if err != nil {
-		return coordinator.SharedState{}, err
+	if state.Checkpoint, err = s.checkpoint(sharedStateScript.verb, ref.Job, r); err != nil {
+		return state, false, err
 	}
 	body := cursor{values: r.body[1:]}
+	whole = body.text() == "1"
 	rows := cursor{values: body.list(), err: body.err}
-	entries := make([]coordinator.SharedEntry, 0, len(rows.values)/2)
+	state.Entries = make([]coordinator.SharedEntry, 0, len(rows.values)/2)
 	for rows.more() {
-		entries = append(entries, coordinator.SharedEntry{Key: rows.text(), Value: []byte(rows.text())})
+		state.Entries = append(state.Entries, coordinator.SharedEntry{Key: rows.text(), Value: []byte(rows.text())})
 	}
 	if rows.err != nil {
-		return coordinator.SharedState{}, badReply(sharedStateScript.verb, r, rows.err)
+		return state, false, badReply(sharedStateScript.verb, r, rows.err)
 	}
-	sortEntries(entries)
-	return coordinator.SharedState{Checkpoint: checkpoint, Entries: entries}, nil
+	return state, whole, nil
+}
+
+// sharedAtRevision reads the shared state without a script, and tells whether it is
+// still the one that the checkpoint was read with: the transaction shows revision and
+// status of the same moment.
+func (s *Store) sharedAtRevision(ctx context.Context, checkpoint coordinator.Checkpoint) (entries []coordinator.SharedEntry, same bool, err error) {
+	keys := s.keys(checkpoint.Job)
+	var about *redis.SliceCmd
+	var stored *redis.MapStringStringCmd
+	err = s.fetch(ctx, "read the shared state", func(ctx context.Context) error {
+		_, err := s.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			about = p.HMGet(ctx, keys.record(checkpoint.ID), "srev", "status")
+			stored = p.HGetAll(ctx, keys.state(checkpoint.ID))
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	if now := about.Val(); now[0] != decimal(checkpoint.SharedRevision) || now[1] == string(coordinator.StatusExpired) || now[1] == string(coordinator.StatusAborted) {
+		return nil, false, nil
+	}
+	entries = make([]coordinator.SharedEntry, 0, len(stored.Val()))
+	for key, value := range stored.Val() {
+		entries = append(entries, coordinator.SharedEntry{Key: key, Value: []byte(value)})
+	}
+	return entries, true, nil
 }
 
 // sortEntries puts entries into the order of a restore: by the bytes of their keys.

@@ -140,20 +140,24 @@ func TestWriteSharedScript(t *testing.T) {
 func TestSharedStateScript(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "orders")
-	l.record(7, values{"status": "completed"})
+	l.record(7, values{"status": "completed", "sentries": "1", "sbytes": "20"})
 	l.record(8, values{})
 	l.record(9, values{"start": decimal(labTime - 60_001)})
 	l.record(10, values{"status": "aborted"})
 	l.do("HSET", l.keys.state(7), "a", "1.0")
 	l.unchanged(func() {
-		r := l.word(l.run(sharedStateScript, "latest"), "ok")
-		l.same("entries", r.body[1], any([]any{"a", "1.0"}))
-		r = l.word(l.run(sharedStateScript, 8), "ok")
-		l.same("no entries", r.body[1], any([]any{}))
+		r := l.word(l.run(sharedStateScript, "latest", 1, 20), "ok")
+		l.same("entries", r.body[1:], []any{"1", []any{"a", "1.0"}})
+		for _, most := range [][]any{{0, 20}, {1, 19}} {
+			r = l.word(l.run(sharedStateScript, append([]any{"latest"}, most...)...), "ok")
+			l.same("too many entries", r.body[1:], []any{"0", []any{}})
+		}
+		r = l.word(l.run(sharedStateScript, 8, 0, 0), "ok")
+		l.same("no entries", r.body[1:], []any{"1", []any{}})
 		// Overdue, though nobody has written it yet.
-		r = l.word(l.run(sharedStateScript, 9), "checkpoint_expired")
+		r = l.word(l.run(sharedStateScript, 9, 1, 20), "checkpoint_expired")
 		l.same("next steps", r.body, []any{"8", "7"})
-		l.word(l.run(sharedStateScript, 10), "checkpoint_aborted")
+		l.word(l.run(sharedStateScript, 10, 1, 20), "checkpoint_aborted")
 	})
 }
 
