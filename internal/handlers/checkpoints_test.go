@@ -10,7 +10,6 @@ import (
 
 	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
-	"github.com/checkpointd/checkpointd/internal/snapshot"
 )
 
 // start is when the clock of a fixture begins.
@@ -56,7 +55,7 @@ func TestACompletedCheckpointHasExactlyTheDocumentedMembers(t *testing.T) {
 	f.do("POST", path+"/acks", `{"taskId":"task-1","attempt":3,"state":{"offsets":{"p0":11}}}`).want(http.StatusOK)
 	part := "sha256:d7c4f3a6f8fc90a795da4c485f772fc1504bf921f37ad37e3ae79facfe09f8e9"
 	manifest := coordinator.ManifestDigest([]coordinator.ManifestPart{
-		{Shared: true, PartInfo: coordinator.PartInfo{Digest: snapshot.EmptyDigest}},
+		{Shared: true, PartInfo: coordinator.PartInfo{Digest: coordinator.EmptyDigest}},
 		{TaskID: "task-1", PartInfo: coordinator.PartInfo{Entries: 1, Bytes: 54, Digest: part}},
 	})
 	members := `"checkpointId":0,"job":"default","epoch":0,"status":"completed","completed":true,"timestamp":1795977600000,
@@ -260,11 +259,11 @@ func TestOneTaskOfACheckpoint(t *testing.T) {
 	same(t, f.do("GET", path+"/tasks/task-1", "").want(http.StatusOK), `{"taskId":"task-1","status":"missing"}`)
 	f.do("PUT", path+"/tasks/task-1/state", ``, "Content-Type", ndjson).want(http.StatusOK)
 	same(t, f.do("GET", path+"/tasks/task-1", "").want(http.StatusOK),
-		`{"taskId":"task-1","status":"missing","uploaded":{"entries":0,"bytes":0,"digest":"`+snapshot.EmptyDigest+`"}}`)
+		`{"taskId":"task-1","status":"missing","uploaded":{"entries":0,"bytes":0,"digest":"`+coordinator.EmptyDigest+`"}}`)
 	f.clock.advance(time.Second)
 	f.do("POST", path+"/acks", `{"taskId":"task-1"}`).want(http.StatusOK)
 	acknowledged := fmt.Sprintf(`{"taskId":"task-1","status":"acknowledged","acknowledgedAt":%d,"latencyMs":1000,"entries":0,"bytes":0,"digest":"%s"}`,
-		int64(start+1000), snapshot.EmptyDigest)
+		int64(start+1000), coordinator.EmptyDigest)
 	same(t, f.do("GET", path+"/tasks/task-1", "").want(http.StatusOK), acknowledged)
 	same(t, f.do("GET", path+"/tasks", "").want(http.StatusOK), `{"checkpointId":0,"tasks":[`+acknowledged+`,{"taskId":"task-2","status":"missing"}]}`)
 	same(t, f.do("GET", path+"/tasks?status=missing", "").want(http.StatusOK), `{"checkpointId":0,"tasks":[{"taskId":"task-2","status":"missing"}]}`)

@@ -32,24 +32,22 @@
 // functions are.
 package snapshot
 
+import "github.com/checkpointd/checkpointd/internal/coordinator"
+
 const (
 	// MaxDepth is how many arrays and objects may be open at once inside one
 	// value. A value of exactly this depth is accepted.
 	MaxDepth = 1000
 
-	// MaxValue is the longest canonical value of one entry, in bytes (16 MiB).
-	MaxValue = 16 << 20
-
-	// MaxKey and MaxTaskID bound keys and task ids, in bytes of UTF-8.
-	MaxKey    = 1024
-	MaxTaskID = 1024
+	// MaxValue is the longest canonical value of one entry, in bytes.
+	MaxValue = coordinator.MaxValueBytes
 
 	// ChunkSize is the length of every chunk of a part but the last, in bytes
 	// (256 KiB). Byte ranges of a restore are arithmetic over it, so stored
 	// parts become unreadable when it changes.
-	ChunkSize = 256 << 10
+	ChunkSize = coordinator.ChunkBytes
 
 	// Shared stands where a task id would for the shared state of a checkpoint,
-	// as the manifest writes it. CheckTaskID refuses it as a task's name.
+	// as the manifest writes it. No task can have that name.
 	Shared = "-"
 )

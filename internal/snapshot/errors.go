@@ -77,15 +77,6 @@ func (e *DuplicateKeyError) Detail() string {
 	return fmt.Sprintf("key %s was already on line %d", quoted([]byte(e.Key)), e.FirstLine)
 }
 
-// NameError says why a string cannot be a key or a task id.
-type NameError struct {
-	// Detail is a sentence for the client that names the limit, without a full
-	// stop.
-	Detail string
-}
-
-func (e *NameError) Error() string { return e.Detail }
-
 // TypeError says that a value cannot be read as the wanted type without loss.
 type TypeError struct {
 	// Actual is the type of the value, as Type names it; Wanted is the type

@@ -8,13 +8,14 @@ import (
 	"os"
 	"strings"
 
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/checkpointd/checkpointd/internal/snapshot"
 )
 
 // An upload passes through a LineReader, a KeySet and a PartWriter, line by
 // line. The KeySet reads from the stored part only where keys look repeated.
 func Example_upload() {
-	receive := func(body string) (snapshot.Part, error) {
+	receive := func(body string) (coordinator.PartInfo, error) {
 		var stored bytes.Buffer
 		lines := snapshot.NewLineReader(strings.NewReader(body), "task-1", snapshot.MaxValue)
 		keys := snapshot.NewKeySet(os.TempDir())
@@ -29,18 +30,18 @@ func Example_upload() {
 				break
 			}
 			if err != nil {
-				return snapshot.Part{}, err
+				return coordinator.PartInfo{}, err
 			}
 			if err := keys.Add(entry.Key, part.Bytes(), entry.Line); err != nil {
-				return snapshot.Part{}, err
+				return coordinator.PartInfo{}, err
 			}
 			if err := part.Add(entry.Key, entry.Value); err != nil {
-				return snapshot.Part{}, err
+				return coordinator.PartInfo{}, err
 			}
 		}
 		done, err := part.Finish()
 		if err != nil {
-			return snapshot.Part{}, err
+			return coordinator.PartInfo{}, err
 		}
 		fmt.Print(stored.String())
 		return done, keys.Finish(bytes.NewReader(stored.Bytes()))

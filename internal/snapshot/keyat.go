@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 // ReaderAtFunc is a function as an io.ReaderAt, for stores that read a part's
@@ -19,7 +21,7 @@ const (
 	// what the longest head of a line may take: two names of 1024 bytes, each
 	// byte written as \u0000, and what stands around them.
 	firstWindow = 512
-	maxWindow   = 6*(MaxKey+MaxTaskID) + 64
+	maxWindow   = 6*(coordinator.MaxKeyBytes+coordinator.MaxTaskIDBytes) + 64
 )
 
 var errNoEntry = errors.New("there is no entry")

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/checkpointd/checkpointd/internal/snapshot"
 )
 
@@ -83,7 +84,7 @@ func TestLineReaderRefuses(t *testing.T) {
 	entry := func(pointer, detail string) error {
 		return &snapshot.EntryError{Pointer: pointer, Line: 2, Detail: detail}
 	}
-	long := strings.Repeat("k", snapshot.MaxKey+1)
+	long := strings.Repeat("k", coordinator.MaxKeyBytes+1)
 	tests := []struct {
 		name, line string
 		want       error
@@ -338,7 +339,7 @@ func FuzzLineReader(f *testing.F) {
 			if err != nil || string(value) != entry.Value || len(value) > maxValue {
 				t.Fatalf("value %q is not canonical: %v", entry.Value, err)
 			}
-			if err := snapshot.CheckKey(entry.Key); err != nil {
+			if err := coordinator.CheckKey(entry.Key); err != nil {
 				t.Fatalf("key %q: %v", entry.Key, err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/checkpointd/checkpointd/internal/snapshot"
 )
 
@@ -41,7 +42,7 @@ func TestObjectOfNothingHasNoMembers(t *testing.T) {
 
 func TestObjectRefuses(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("k", snapshot.MaxKey+1)
+	long := strings.Repeat("k", coordinator.MaxKeyBytes+1)
 	tests := []struct {
 		name, raw string
 		want      error

@@ -6,23 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
-const (
-	digestPrefix = "sha256:"
-
-	// EmptyDigest is the digest of zero bytes: of the part of a task that
-	// acknowledged without state.
-	EmptyDigest = digestPrefix + "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-)
-
-// Part describes a part by its restore bytes.
-type Part struct {
-	// Entries counts the entries, Bytes the restore bytes.
-	Entries, Bytes int64
-	// Digest is "sha256:" and the lower-case hex SHA-256 of the restore bytes.
-	Digest string
-}
+const digestPrefix = "sha256:"
 
 // PartWriter renders entries into the restore bytes of one part and hands them
 // on in chunks. It keeps at most one chunk in memory.
@@ -88,15 +76,15 @@ func (w *PartWriter) Add(key, value []byte) error {
 
 // Finish hands on the last chunk and describes the part. An empty part has no
 // chunk at all. The writer is of no use any more afterwards.
-func (w *PartWriter) Finish() (Part, error) {
+func (w *PartWriter) Finish() (coordinator.PartInfo, error) {
 	if w.err == nil && len(w.chunk) > 0 {
 		w.flush()
 	}
 	if w.err != nil {
-		return Part{}, w.err
+		return coordinator.PartInfo{}, w.err
 	}
 	w.err = errFinished
-	return Part{Entries: w.entries, Bytes: w.bytes, Digest: digestOf(w.sum)}, nil
+	return coordinator.PartInfo{Entries: w.entries, Bytes: w.bytes, Digest: digestOf(w.sum)}, nil
 }
 
 func (w *PartWriter) write(b []byte) {

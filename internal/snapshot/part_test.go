@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/checkpointd/checkpointd/internal/snapshot"
 )
 
@@ -55,7 +56,7 @@ func TestPartWriterCutsTheRenderedLinesIntoChunks(t *testing.T) {
 			}
 		}
 		sum := sha256.Sum256(want.Bytes())
-		if want := (snapshot.Part{Entries: int64(entries), Bytes: int64(want.Len()), Digest: "sha256:" + hex.EncodeToString(sum[:])}); part != want {
+		if want := (coordinator.PartInfo{Entries: int64(entries), Bytes: int64(want.Len()), Digest: "sha256:" + hex.EncodeToString(sum[:])}); part != want {
 			t.Fatalf("got %+v, want %+v", part, want)
 		}
 	})
@@ -88,7 +89,7 @@ func TestPartWriterOfNothingHasNoChunk(t *testing.T) {
 		return nil
 	})
 	part, err := w.Finish()
-	if want := (snapshot.Part{Digest: snapshot.EmptyDigest}); err != nil || part != want {
+	if want := (coordinator.PartInfo{Digest: coordinator.EmptyDigest}); err != nil || part != want {
 		t.Errorf("got %+v, %v", part, err)
 	}
 	if _, err := w.Finish(); err == nil {

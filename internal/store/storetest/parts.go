@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/checkpointd/checkpointd/internal/snapshot"
@@ -28,13 +29,17 @@ func content(lines []byte, entries int64) coordinator.PartContent {
 // another, so that a chunk in the wrong place shows.
 func bigPart(task string, size int) coordinator.PartContent {
 	frame := len(snapshot.AppendEntry(nil, task, "big", []byte(`""`)))
-	var filling strings.Builder
-	for n := 0; filling.Len() < size-frame; n++ {
-		fmt.Fprintf(&filling, "%d,", n)
-	}
-	value := `"` + filling.String()[:size-frame] + `"`
-	return part(task, "big", value)
+	return part(task, "big", `"`+filling()[:size-frame]+`"`)
 }
+
+// filling is text for parts of up to 6 chunks, in which no stretch repeats.
+var filling = sync.OnceValue(func() string {
+	var b strings.Builder
+	for n := 0; b.Len() < 6*coordinator.ChunkBytes; n++ {
+		fmt.Fprintf(&b, "%d,", n)
+	}
+	return b.String()
+})
 
 func digestOf(b []byte) string {
 	sum := sha256.Sum256(b)
