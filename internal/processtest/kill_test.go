@@ -145,7 +145,7 @@ func (l *load) oneCheckpoint(ctx context.Context, key string) error {
 	}{
 		{written, newRequest("PUT", l.url+at(id, "/state/id"), fmt.Sprint(id)), http.StatusCreated},
 		{acknowledged, newRequest("POST", l.url+at(id, "/acks"), fmt.Sprintf(`{"taskId":"small","state":{"id":%d}}`, id)), http.StatusOK},
-		{completed, newRequest("PUT", l.url+at(id, "/tasks/large/state?ack=true"), largePart(id, ""), "Content-Type", typeNDJSON), http.StatusOK},
+		{completed, newRequest("PUT", l.url+at(id, "/tasks/large/state?ack=true"), killedPart(id, ""), "Content-Type", typeNDJSON), http.StatusOK},
 	} {
 		if _, ok, err = l.ask(ctx, step.call, step.status); !ok {
 			return err
@@ -163,8 +163,8 @@ func (l *load) oneCheckpoint(ctx context.Context, key string) error {
 
 const triggerOfTwo = `{"tasks":["large","small"]}`
 
-// largePart is more than the store keeps within a record, so that it becomes a file.
-func largePart(id int64, taskID string) string {
+// killedPart is more than the store keeps within a record, so that it becomes a file.
+func killedPart(id int64, taskID string) string {
 	var part strings.Builder
 	for line := range 20 {
 		fmt.Fprintf(&part, "{%s\"key\":\"%d/%d\",\"value\":\"%s\"}\n", taskID, id, line, strings.Repeat("large", 1000))
@@ -233,7 +233,7 @@ func (l *ledger) verify(t *testing.T, p *process) {
 			continue
 		}
 		if l.settled[id] = c.Completed; c.Completed {
-			want := fmt.Sprintf("{\"key\":\"id\",\"value\":%d}\n", id) + largePart(id, `"taskId":"large",`) +
+			want := fmt.Sprintf("{\"key\":\"id\",\"value\":%d}\n", id) + killedPart(id, `"taskId":"large",`) +
 				fmt.Sprintf("{\"taskId\":\"small\",\"key\":\"id\",\"value\":%d}\n", id)
 			same(t, fmt.Sprint("the restore of ", id), p.must(t, http.StatusOK, "GET", at(id, "/restore"), "").body, want)
 		} else if reached >= written {
