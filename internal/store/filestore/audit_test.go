@@ -18,8 +18,8 @@ func audit(t testing.TB, s *Store) []string {
 	a := auditor{files: map[string]bool{}}
 	err := s.db.View(func(tx *bolt.Tx) error {
 		l := newLedger(tx)
-		for _, name := range l.jobNames() {
-			a.job(l.job(name))
+		for _, j := range l.readableJobs() {
+			a.job(j)
 		}
 		for name := range ascend(tx.Bucket(bucketFiles), nil) {
 			if !a.files[string(name)] {

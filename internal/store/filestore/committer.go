@@ -34,7 +34,7 @@ type change struct {
 // transaction, in the order in which they came, and syncs once for all of them.
 type committer struct {
 	db      *bolt.DB
-	clock   func() int64
+	time    *timeline
 	reserve *reserve
 
 	mu     sync.Mutex
@@ -47,8 +47,8 @@ type committer struct {
 	broken atomic.Pointer[error]
 }
 
-func newCommitter(db *bolt.DB, clock func() int64, room *reserve) *committer {
-	c := &committer{db: db, clock: clock, reserve: room, wake: make(chan struct{}, 1), idle: make(chan struct{})}
+func newCommitter(db *bolt.DB, time *timeline, room *reserve) *committer {
+	c := &committer{db: db, time: time, reserve: room, wake: make(chan struct{}, 1), idle: make(chan struct{})}
 	go c.run()
 	return c
 }
@@ -95,7 +95,9 @@ func (c *committer) run() {
 	defer close(c.idle)
 	for range c.wake {
 		for batch := c.take(); len(batch) > 0; batch = c.take() {
+			c.time.begin()
 			c.commit(batch)
+			c.time.end()
 			for _, ch := range batch {
 				close(ch.done)
 			}
@@ -174,7 +176,7 @@ func (c *committer) attempt(batch []*change) (guilty int, err error) {
 			ch.step, ch.err = nil, interrupted(cause)
 			continue
 		}
-		ch.step = &step{ledger: ledger, now: c.clock()}
+		ch.step = &step{ledger: ledger, now: c.time.clock()}
 		ch.err = ch.apply(ch.step)
 		if _, refusal := errors.AsType[*coordinator.Error](ch.err); ch.err != nil && !refusal {
 			return i, coordinator.ErrInternal(ch.err)

@@ -27,10 +27,12 @@ type folder struct {
 const (
 	partial = ".partial"
 
-	// unlinkNow is how many files the call removes that gave them up; the sweep has the
-	// rest. Removing a file of gigabytes takes a file system tenths of a second.
-	unlinkNow = 16
-	unlinkAll = math.MaxInt
+	// unlinkNow is how many files the call removes that gave them up, and unlinkSweep how
+	// many each sweep removes of the rest: removing a file of gigabytes takes a file
+	// system tenths of a second, and expiry must not wait for a hundred thousand.
+	unlinkNow   = 16
+	unlinkSweep = 1000
+	unlinkAll   = math.MaxInt
 )
 
 // ours matches the names that this store makes. Anything else in the folder is somebody's

@@ -208,6 +208,9 @@ func TestFullDisk(t *testing.T) {
 				t.Error(err)
 			}
 		}()
+		if warnings, err := s.Health(t.Context()); err != nil || len(warnings) != 1 || warnings[0].Code != "disk_full" {
+			t.Errorf("health on a full disk: %v, %v", warnings, err)
+		}
 		if err := os.Remove(filepath.Join(d.dir, "ballast")); err != nil {
 			t.Fatal(err)
 		}
@@ -217,6 +220,9 @@ func TestFullDisk(t *testing.T) {
 		}
 		if found, err := os.Stat(s.reserve.path); err != nil || found.Size() != reserveBytes {
 			t.Errorf("the reserve: %v, %v", found, err)
+		}
+		if warnings, err := s.Health(t.Context()); err != nil || len(warnings) > 0 {
+			t.Errorf("health with room: %v, %v", warnings, err)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package filestore
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
@@ -38,22 +39,31 @@ type job struct {
 	changed bool
 }
 
-// job finds a job; nil when there is none of that name. The default job always exists.
+// job finds a job; nil when there is none of that name. The default job always exists. A
+// job whose record cannot be read is out of order: without its counter it could give an
+// id again.
 func (l *ledger) job(name string) *job {
+	j, err := l.readJob(name)
+	must(err)
+	return j
+}
+
+func (l *ledger) readJob(name string) (*job, error) {
 	if j, known := l.jobs[name]; known {
-		return j
+		return j, nil
 	}
 	j := &job{name: name, b: child(l.tx.Bucket(bucketJobs), []byte(name)), read: map[int64]*checkpoint{}}
 	if j.b == nil {
 		if name != coordinator.DefaultJob {
-			return nil
+			return nil, nil //nolint:nilnil // No job is no error.
 		}
-	} else if err := json.Unmarshal(j.b.Get(keyRecord), &j.jobRecord); err != nil || j.Schema != schemaVersion {
-		// Without its counter a job could give an id again: it is better out of order.
-		panic(fmt.Errorf("the record of job %q has version %d and cannot be read: %w", name, j.Schema, err))
+	} else if err := json.Unmarshal(j.b.Get(keyRecord), &j.jobRecord); err != nil {
+		return nil, fmt.Errorf("read the record of job %q: %w", name, err)
+	} else if j.Schema != schemaVersion {
+		return nil, fmt.Errorf("the record of job %q has version %d and this server reads %d", name, j.Schema, schemaVersion)
 	}
 	l.jobs[name] = j
-	return j
+	return j, nil
 }
 
 // makeJob finds a job or makes it, ready to be written.
@@ -71,19 +81,20 @@ func (s *step) makeJob(name string) *job {
 	return j
 }
 
-// jobNames lists the jobs, the default one among them.
-func (l *ledger) jobNames() []string {
-	var names []string
-	isDefault := false
+// readableJobs gives all jobs, the default one among them, by name. One that is out of
+// order is left out, so that it does not disturb those who look at all.
+func (l *ledger) readableJobs() []*job {
+	names := map[string]bool{coordinator.DefaultJob: true}
 	for name := range ascend(l.tx.Bucket(bucketJobs), nil) {
-		names = append(names, string(name))
-		isDefault = isDefault || string(name) == coordinator.DefaultJob
+		names[string(name)] = true
 	}
-	if !isDefault {
-		names = append(names, coordinator.DefaultJob)
+	var jobs []*job
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if j, err := l.readJob(name); err == nil {
+			jobs = append(jobs, j)
+		}
 	}
-	slices.Sort(names)
-	return names
+	return jobs
 }
 
 // touchJob marks the job's record as changed.

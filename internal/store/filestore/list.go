@@ -116,10 +116,8 @@ func (c *checkpoint) matches(call coordinator.ListCall, now int64) bool {
 func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 	return read(ctx, s, func(st *step) ([]coordinator.JobState, error) {
 		var states []coordinator.JobState
-		for _, name := range st.jobNames() {
-			if j := st.readableJob(name); j != nil {
-				states = append(states, st.jobState(j))
-			}
+		for _, j := range st.readableJobs() {
+			states = append(states, st.jobState(j))
 		}
 		return states, nil
 	})

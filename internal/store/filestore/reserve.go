@@ -53,6 +53,12 @@ func (r *reserve) write() error {
 	return errors.Join(file.Sync(), file.Close())
 }
 
+func (r *reserve) isHeld() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held
+}
+
 // give gives the room back to the disk, and tells whether there was any.
 func (r *reserve) give() bool {
 	r.mu.Lock()

@@ -49,6 +49,7 @@ type Store struct {
 	reserve   *reserve
 	observer  coordinator.Observer
 	clock     func() int64
+	time      *timeline
 
 	uploadsMu sync.Mutex
 	uploads   map[string]*upload // running ones by their id
@@ -83,13 +84,13 @@ func Open(dir string, options Options) (*Store, error) {
 	}
 	s := &Store{
 		db: db, observer: options.Observer, clock: options.Clock, uploads: map[string]*upload{},
-		reserve: &reserve{path: filepath.Join(dir, "reserve")},
+		reserve: &reserve{path: filepath.Join(dir, "reserve")}, time: &timeline{clock: options.Clock},
 	}
 	if err := s.prepare(dir); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	s.reserve.take(s.clock())
-	s.committer = newCommitter(db, options.Clock, s.reserve)
+	s.committer = newCommitter(db, s.time, s.reserve)
 	return s, nil
 }
 
@@ -219,9 +220,10 @@ func read[T any](ctx context.Context, s *Store, f func(*step) (T, error)) (T, er
 	if cause := context.Cause(ctx); cause != nil {
 		return result, interrupted(cause)
 	}
+	now := s.time.read()
 	err := s.db.View(func(tx *bolt.Tx) error {
 		var err error
-		result, err = f(&step{ledger: newLedger(tx), now: s.clock()})
+		result, err = f(&step{ledger: newLedger(tx), now: now})
 		return err
 	})
 	if err == nil {
@@ -243,5 +245,13 @@ func (s *Store) Health(ctx context.Context) ([]coordinator.Warning, error) {
 	if broken := s.committer.broken.Load(); broken != nil {
 		return nil, coordinator.ErrStoreUnavailable(*broken)
 	}
-	return read(ctx, s, func(*step) ([]coordinator.Warning, error) { return nil, nil })
+	return read(ctx, s, func(*step) ([]coordinator.Warning, error) {
+		if s.reserve.isHeld() {
+			return nil, nil
+		}
+		return []coordinator.Warning{{
+			Code:   "disk_full",
+			Detail: "The disk of the data directory is or was full, and the room in reserve is used up. Free room with POST /checkpoints/cleanup, or give the disk more; this warning goes when there is room again.",
+		}}, nil
+	})
 }

@@ -32,7 +32,7 @@ func (s *Store) Sweep(ctx context.Context, call coordinator.SweepCall) error {
 	}
 	s.endSilentUploads()
 	defer s.reserve.take(s.clock()) // after the files are gone, there may be room
-	if err := s.folder.unlink(everything); err != nil {
+	if err := s.folder.unlink(unlinkSweep); err != nil {
 		failed = append(failed, storageError(err))
 	}
 	return errors.Join(failed...)
@@ -42,9 +42,9 @@ func (s *Store) Sweep(ctx context.Context, call coordinator.SweepCall) error {
 // index, so that idle jobs cost next to nothing.
 func (s *step) due(keep int) []string {
 	var due []string
-	for _, name := range s.jobNames() {
-		if j := s.readableJob(name); j != nil && s.isDue(j, keep) {
-			due = append(due, name)
+	for _, j := range s.readableJobs() {
+		if s.isDue(j, keep) {
+			due = append(due, j.name)
 		}
 	}
 	return due
@@ -59,16 +59,6 @@ func (s *step) isDue(j *job, keep int) bool {
 	}
 	return s.now < j.Clock || passed(bucketDeadlines) || passed(bucketCallExpiries) ||
 		(keep > 0 && j.Retained > keep) || j.Remains > coordinator.EndedKept
-}
-
-// readableJob is job for those who pass over a job whose record cannot be read.
-func (l *ledger) readableJob(name string) (j *job) {
-	defer func() {
-		if recover() != nil {
-			j = nil
-		}
-	}()
-	return l.job(name)
 }
 
 // sweep is one bounded step in one job; more tells that there may be more to do.
