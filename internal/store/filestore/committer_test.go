@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -187,6 +188,46 @@ func TestCommitter(t *testing.T) {
 		}
 		if noted(t, s, "given up") {
 			t.Error("it ran")
+		}
+	})
+
+	t.Run("no deadline passes for reads before the changes that came earlier are done", func(t *testing.T) {
+		t.Parallel()
+		var now atomic.Int64
+		now.Store(1_000_000)
+		s := open(t, Options{Clock: now.Load})
+		triggered, err := s.Trigger(t.Context(), coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: 1, TimeoutMs: 1000, MaxConcurrent: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		status := func() coordinator.Status {
+			c, err := s.Get(t.Context(), ref(triggered.Checkpoint.ID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.Status
+		}
+		now.Add(1000)
+		busy, release, done := make(chan struct{}), make(chan struct{}), make(chan error)
+		go func() {
+			_, err := s.committer.do(t.Context(), false, func(*step) error {
+				close(busy)
+				<-release
+				return nil
+			})
+			done <- err
+		}()
+		<-busy
+		now.Add(1)
+		if got := status(); got != coordinator.StatusPending {
+			t.Errorf("while a change from before the deadline runs: %s", got)
+		}
+		close(release)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if got := status(); got != coordinator.StatusExpired {
+			t.Errorf("afterwards: %s", got)
 		}
 	})
 
