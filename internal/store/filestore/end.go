@@ -6,6 +6,11 @@ import (
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
+// unsettled tells whether settle would write something.
+func (r *record) unsettled(now int64) bool {
+	return r.Status == coordinator.StatusPending && (now < r.Start || r.overdue(now))
+}
+
 // settle writes what time has done to a pending checkpoint, before anything else is
 // judged of it.
 func (s *step) settle(c *checkpoint) {

@@ -26,7 +26,6 @@ func (s *step) trigger(call coordinator.TriggerCall) (coordinator.TriggerResult,
 			if c == nil {
 				return coordinator.TriggerResult{}, coordinator.ErrIdempotencyTargetDeleted(known.ID)
 			}
-			s.settle(c)
 			return coordinator.TriggerResult{Checkpoint: c.view(s.now), Repeated: !known.madeBy(call.Idempotency)}, nil
 		}
 		s.catchUp(j, everything)

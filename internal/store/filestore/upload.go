@@ -112,14 +112,7 @@ func (u *upload) ReadAt(_ context.Context, p []byte, off int64) error {
 
 // Check renews the lease and answers the refusal that Commit would answer now.
 func (u *upload) Check(ctx context.Context) error {
-	_, err := read(ctx, u.store, func(st *step) (struct{}, error) {
-		c, err := st.find(coordinator.Ref{Job: u.call.Job, ID: u.call.ID}, true)
-		if err == nil {
-			err = u.admit(st, c, c.at(st.now))
-		}
-		return struct{}{}, err
-	})
-	if err != nil {
+	if err := u.check(ctx); err != nil {
 		return err
 	}
 	u.mu.Lock()
@@ -131,9 +124,34 @@ func (u *upload) Check(ctx context.Context) error {
 	return nil
 }
 
-// admit tells whether the task may hand in a part now, and else gives the refusal; r is
-// how the record stands now.
-func (u *upload) admit(st *step, c *checkpoint, r record) error {
+// check reads, unless it finds that time has done something to the checkpoint, which
+// whoever meets it writes.
+func (u *upload) check(ctx context.Context) error {
+	unsettled := false
+	_, err := read(ctx, u.store, func(st *step) (struct{}, error) {
+		c, err := st.find(coordinator.Ref{Job: u.call.Job, ID: u.call.ID}, true)
+		if err != nil {
+			return struct{}{}, err
+		}
+		unsettled = c.unsettled(st.now)
+		return struct{}{}, u.admit(st, c)
+	})
+	if !unsettled {
+		return err
+	}
+	_, err = free(ctx, u.store, func(st *step) (struct{}, error) {
+		c, err := st.findToChange(u.call.Job, u.call.ID, true)
+		if err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, u.admit(st, c)
+	})
+	return err
+}
+
+// admit tells whether the task may hand in a part now, and else gives the refusal.
+func (u *upload) admit(st *step, c *checkpoint) error {
+	r := c.at(st.now)
 	if refusal := c.checkSender(u.call.TaskID, u.call.Epoch, u.call.Attempt); refusal != nil {
 		return refusal
 	}
@@ -198,7 +216,7 @@ func (u *upload) commit(st *step, call coordinator.CommitCall) (coordinator.Comm
 	if err != nil {
 		return coordinator.CommitResult{}, err
 	}
-	if err := u.admit(st, c, c.record); err != nil {
+	if err := u.admit(st, c); err != nil {
 		return coordinator.CommitResult{}, err
 	}
 	if c.part(u.call.TaskID) == nil {
