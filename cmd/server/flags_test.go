@@ -61,7 +61,7 @@ func TestTheReadmesFlagTableIsThatOfHelp(t *testing.T) {
 	if !*update {
 		t.Fatal("README.md has another flag table than --help; run: go test ./cmd/server -run Readme -update")
 	}
-	if err := os.WriteFile(readmePath, []byte(want), 0o644); err != nil { //nolint:gosec // A README is for everyone to read.
+	if err := os.WriteFile(readmePath, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
-func ptr[T any](v T) *T { return &v }
 
 func TestTriggerRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
@@ -32,16 +31,16 @@ func TestTriggerRefusesWhatCannotWork(t *testing.T) {
 		code    coordinator.Code
 		place   string
 	}{
-		{"no acknowledgement required", coordinator.TriggerRequest{RequiredTaskAcks: ptr(int64(0))}, coordinator.CodeInvalidRequest, "/requiredTaskAcks"},
-		{"too many acknowledgements required", coordinator.TriggerRequest{RequiredTaskAcks: ptr(int64(100_001))}, coordinator.CodeInvalidRequest, "/requiredTaskAcks"},
-		{"another number than tasks", coordinator.TriggerRequest{RequiredTaskAcks: ptr(int64(3)), Tasks: []string{"a", "b"}}, coordinator.CodeInvalidRequest, "/requiredTaskAcks"},
+		{"no acknowledgement required", coordinator.TriggerRequest{RequiredTaskAcks: new(int64(0))}, coordinator.CodeInvalidRequest, "/requiredTaskAcks"},
+		{"too many acknowledgements required", coordinator.TriggerRequest{RequiredTaskAcks: new(int64(100_001))}, coordinator.CodeInvalidRequest, "/requiredTaskAcks"},
+		{"another number than tasks", coordinator.TriggerRequest{RequiredTaskAcks: new(int64(3)), Tasks: []string{"a", "b"}}, coordinator.CodeInvalidRequest, "/requiredTaskAcks"},
 		{"empty tasks", coordinator.TriggerRequest{Tasks: []string{}}, coordinator.CodeInvalidRequest, "/tasks"},
 		{"a task twice", coordinator.TriggerRequest{Tasks: []string{"a", "b", "a"}}, coordinator.CodeInvalidRequest, "/tasks/2"},
 		{"a malformed task", coordinator.TriggerRequest{Tasks: []string{"a", ".."}}, coordinator.CodeInvalidRequest, "/tasks/1"},
 		{"too many tasks", coordinator.TriggerRequest{Tasks: many}, coordinator.CodeLimitExceeded, ""},
-		{"an endless timeout spelled as a number", coordinator.TriggerRequest{TimeoutMs: ptr(int64(coordinator.MaxTimeoutMs + 1))}, coordinator.CodeInvalidRequest, "/timeoutMs"},
+		{"an endless timeout spelled as a number", coordinator.TriggerRequest{TimeoutMs: new(int64(coordinator.MaxTimeoutMs + 1))}, coordinator.CodeInvalidRequest, "/timeoutMs"},
 		{"a bad job", coordinator.TriggerRequest{Job: "a/b"}, coordinator.CodeInvalidParameter, "job"},
-		{"a bad Idempotency-Key", coordinator.TriggerRequest{IdempotencyKey: ptr("")}, coordinator.CodeInvalidParameter, "Idempotency-Key"},
+		{"a bad Idempotency-Key", coordinator.TriggerRequest{IdempotencyKey: new("")}, coordinator.CodeInvalidParameter, "Idempotency-Key"},
 		{"an unnamed label", coordinator.TriggerRequest{Labels: map[string]string{"": "x"}}, coordinator.CodeInvalidRequest, "/labels/"},
 		{"a novel as description", coordinator.TriggerRequest{Description: strings.Repeat("x", 4097)}, coordinator.CodeInvalidRequest, "/description"},
 	} {
@@ -74,7 +73,7 @@ func TestTriggerFillsInSettingsAndFingerprintsTheBodyAsSent(t *testing.T) {
 	}}
 	settings := coordinator.DefaultSettings()
 	settings.RequiredTaskAcks = 3
-	request := coordinator.TriggerRequest{Job: "default", Labels: map[string]string{"b": "2", "a": "1"}, IdempotencyKey: ptr("k")}
+	request := coordinator.TriggerRequest{Job: "default", Labels: map[string]string{"b": "2", "a": "1"}, IdempotencyKey: new("k")}
 	for range 2 {
 		if _, err := coordinator.New(store, coordinator.Options{Settings: settings}).Trigger(t.Context(), request); err != nil {
 			t.Fatal(err)
@@ -91,7 +90,7 @@ func TestTriggerFillsInSettingsAndFingerprintsTheBodyAsSent(t *testing.T) {
 
 func TestBulkAcksOfADeadCheckpointAreOneProblem(t *testing.T) {
 	t.Parallel()
-	refusal := coordinator.ErrEnded(4, coordinator.StatusExpired).WithNextSteps(ptr(int64(5)), nil)
+	refusal := coordinator.ErrEnded(4, coordinator.StatusExpired).WithNextSteps(new(int64(5)), nil)
 	store := &scriptedStore{ack: func(call coordinator.AckCall) (coordinator.AckResult, error) {
 		result := coordinator.AckResult{Status: coordinator.StatusExpired}
 		for i, item := range call.Items {

@@ -4,7 +4,7 @@ import (
 	"context"
 )
 
-// Latest, as the ID of a [Ref], means the latest completed checkpoint of the job.
+// Latest is the ID of a [Ref] to the latest completed checkpoint of the job.
 const Latest int64 = -1
 
 // Ref names a checkpoint of a job: by its id, or as [Latest].

@@ -16,23 +16,24 @@ import (
 // Config is everything that an operator can set. The tags are kong's: every flag is
 // also CHECKPOINTD_<FLAG> in the environment, and a flag wins over it.
 type Config struct {
+	//nolint:lll // The tags are the help text, in one place with the default.
 	Listen string `default:"127.0.0.1:8080" help:"Address to serve HTTP on. There is no authentication: leave loopback only behind something that has." placeholder:"HOST:PORT"`
 
 	Redis     string `help:"Keep everything in this Redis (redis://, rediss:// or unix:// URL). Without it the embedded store in --data is used." placeholder:"URL"`
-	Data      string `default:"checkpointd-data"                                                                                                help:"Folder of the embedded store; made when absent, used by one process at a time." placeholder:"DIR"`
-	KeyPrefix string `default:"checkpoint:"                                                                                                     help:"Prefix of every Redis key; braces are refused."                                  placeholder:"PREFIX"`
+	Data      string `default:"checkpointd-data" help:"Folder of the embedded store; made when absent, used by one process at a time." placeholder:"DIR"`
+	KeyPrefix string `default:"checkpoint:" help:"Prefix of every Redis key; braces are refused." placeholder:"PREFIX"`
 
-	RequiredTaskAcks         int           `default:"1"   help:"Acknowledgements that complete a checkpoint whose trigger names neither a number nor tasks." placeholder:"N"`
-	CheckpointTimeout        time.Duration `default:"60s" help:"How long a checkpoint may stay pending when its trigger does not say; 0s is for ever."       placeholder:"DURATION"`
-	CheckpointsToKeep        int           `default:"5"   help:"Completed, unpinned checkpoints that retention keeps in each job; 0 keeps all."             placeholder:"N"`
-	MaxConcurrentCheckpoints int           `default:"16"  help:"Pending checkpoints that a job may have (1 to 1000)."                                        placeholder:"N"`
-	MaxPart                  Size          `default:"4GiB" help:"Largest part that one task may hand in (B, KiB, MiB or GiB)."                               placeholder:"SIZE"`
+	RequiredTaskAcks         int           `default:"1" help:"Acknowledgements that complete a checkpoint whose trigger names neither a number nor tasks." placeholder:"N"`
+	CheckpointTimeout        time.Duration `default:"60s" help:"How long a checkpoint may stay pending when its trigger does not say; 0s is for ever." placeholder:"DURATION"`
+	CheckpointsToKeep        int           `default:"5" help:"Completed, unpinned checkpoints that retention keeps in each job; 0 keeps all." placeholder:"N"`
+	MaxConcurrentCheckpoints int           `default:"16" help:"Pending checkpoints that a job may have (1 to 1000)." placeholder:"N"`
+	MaxPart                  Size          `default:"4GiB" help:"Largest part that one task may hand in (B, KiB, MiB or GiB)." placeholder:"SIZE"`
 
-	DrainDelay   time.Duration `default:"0s"  help:"After SIGTERM, how long to serve on with /readyz at 503 before closing the listener." placeholder:"DURATION"`
-	DrainTimeout time.Duration `default:"30s" help:"After that, how long running requests and restores may take to finish."              placeholder:"DURATION"`
+	DrainDelay   time.Duration `default:"0s" help:"After SIGTERM, how long to serve on with /readyz at 503 before closing the listener." placeholder:"DURATION"`
+	DrainTimeout time.Duration `default:"30s" help:"After that, how long running requests and restores may take to finish." placeholder:"DURATION"`
 
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"Least severe level to log (debug, info, warn, error)." placeholder:"LEVEL"`
-	LogFormat string `default:"json" enum:"json,console"          help:"Format of the log on standard error (json, console)."  placeholder:"FORMAT"`
+	LogFormat string `default:"json" enum:"json,console" help:"Format of the log on standard error (json, console)." placeholder:"FORMAT"`
 }
 
 // Validate reports everything that is wrong at once. kong calls it after parsing.

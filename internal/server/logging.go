@@ -18,6 +18,8 @@ func newLogger(config Config, out io.Writer) (zerolog.Logger, error) {
 	if config.LogFormat == "console" {
 		out = zerolog.ConsoleWriter{Out: out, TimeFormat: time.TimeOnly}
 	}
+	// Many goroutines log, and not every writer takes that.
+	out = zerolog.SyncWriter(out)
 	return zerolog.New(out).Level(level).With().Timestamp().Logger(), nil
 }
 

@@ -161,9 +161,12 @@ func (s *Server) drain(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		s.log.Warn().Msg("the drain timeout ran out; breaking off what still runs")
-		return s.http.Close()
+		err = s.http.Close()
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("draining: %w", err)
+	}
+	return nil
 }
 
 // logError writes the cause of an answer that hides it.

@@ -1,0 +1,132 @@
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/checkpointd/checkpointd/internal/server"
+)
+
+func TestAnswersCarryTheRequestIDOfTheCallerOrANewOne(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	response, _ := call(t, http.MethodGet, s.URL()+"/healthz", "", "X-Request-Id", "mine-7")
+	if got := response.Header.Get("X-Request-Id"); got != "mine-7" {
+		t.Errorf("the caller's id became %q", got)
+	}
+	response, problem := call(t, http.MethodGet, s.URL()+"/nowhere", "", "X-Request-Id", "not visible")
+	id := response.Header.Get("X-Request-Id")
+	if id == "" || strings.Contains(id, " ") || !strings.Contains(problem, id) {
+		t.Errorf("id %q is not in %s", id, problem)
+	}
+}
+
+func TestMetricsCountByRoutePattern(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	call(t, http.MethodPost, s.URL()+"/checkpoints", `{"requiredTaskAcks":1}`)
+	call(t, http.MethodPost, s.URL()+"/checkpoints/0/acks", `{"taskId":"task-1"}`)
+	call(t, http.MethodGet, s.URL()+"/checkpoints/latest/restore", "")
+	call(t, http.MethodGet, s.URL()+"/checkpoints/12345", "")
+	call(t, http.MethodGet, s.URL()+"/no/such/path", "")
+	_, metrics := call(t, http.MethodGet, s.URL()+"/metrics", "")
+	for _, line := range []string{
+		`checkpointd_checkpoints_triggered_total{job="default"} 1`,
+		`checkpointd_acks_total{job="default",outcome="acknowledged"} 1`,
+		`checkpointd_checkpoints_ended_total{job="default",reason="",status="completed"} 1`,
+		`checkpointd_checkpoint_duration_seconds_count{job="default",status="completed"} 1`,
+		`checkpointd_ack_latency_seconds_count{job="default"} 1`,
+		`checkpointd_pending_checkpoints{job="default"} 0`,
+		`checkpointd_last_completed_id{job="default"} 0`,
+		`checkpointd_job_never_completed{job="default"} 0`,
+		`checkpointd_job_epoch{job="default"} 0`,
+		`checkpointd_restores_total{job="default",outcome="finished"} 1`,
+		`checkpointd_http_requests_total{method="GET",route="/checkpoints/{id}",status="404"} 1`,
+		`checkpointd_http_requests_total{method="GET",route="unmatched",status="404"} 1`,
+		`checkpointd_http_requests_total{method="POST",route="/checkpoints/{id}/acks",status="200"} 1`,
+		`checkpointd_store_up 1`,
+		`checkpointd_store_call_seconds_count{operation="acknowledge"} 1`,
+	} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("metrics lack %s", line)
+		}
+	}
+	if strings.Contains(metrics, "12345") {
+		t.Error("an id became a label")
+	}
+}
+
+func TestASecondServerOnTheSameFolderIsRefusedWithASentence(t *testing.T) {
+	t.Parallel()
+	config := embedded(t)
+	start(t, config)
+	_, err := server.New(config, t.Output())
+	if err == nil || !strings.Contains(err.Error(), config.Data) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheLogHasNoSecrets(t *testing.T) {
+	t.Parallel()
+	config := embedded(t)
+	config.Redis = "redis://user:hunter2@127.0.0.1:1/0?protocol=3"
+	var log strings.Builder
+	s, err := server.New(config, &log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	call(t, http.MethodGet, s.URL()+"/readyz", "")
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if text := log.String(); strings.Contains(text, "hunter2") || !strings.Contains(text, `"redis":"redis://user:xxxxx@127.0.0.1:1/0?redacted"`) {
+		t.Errorf("the log is\n%s", text)
+	}
+}
+
+func TestHealthIsAskedAtTheListenersAddress(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	if err := server.CheckHealth(t.Context(), s.Addr()); err != nil {
+		t.Error(err)
+	}
+	if err := server.CheckHealth(t.Context(), "127.0.0.1:1"); err == nil {
+		t.Error("a closed port is healthy")
+	}
+}
+
+func TestDrainingTurnsReadinessOffWhileServingOn(t *testing.T) {
+	t.Parallel()
+	config := embedded(t)
+	config.DrainDelay = 2 * time.Second
+	s, err := server.New(config, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Stop(t.Context()) }()
+	ready := func() int {
+		response, _ := call(t, http.MethodGet, s.URL()+"/readyz", "")
+		return response.StatusCode
+	}
+	status := ready()
+	for ; status == http.StatusOK; status = ready() { // until Stop has begun
+	}
+	if status != http.StatusServiceUnavailable {
+		t.Errorf("/readyz answered %d", status)
+	}
+	if response, _ := call(t, http.MethodGet, s.URL()+"/healthz", ""); response.StatusCode != http.StatusOK {
+		t.Errorf("/healthz answered %d", response.StatusCode)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
