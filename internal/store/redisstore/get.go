@@ -3,12 +3,13 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 // Scripts that read one checkpoint find it first.
-var findPreludes = append(readPreludes[:len(readPreludes):len(readPreludes)], "prelude_find")
+var findPreludes = append(slices.Clip(readPreludes), "prelude_find")
 
 var getScript = newScript("get", findPreludes)
 

@@ -41,6 +41,14 @@ func labOn(t testing.TB, server *redistest.Server, job string) *lab {
 	return &lab{TB: t, server: server, redis: server.Client(t), job: job, keys: newKeyspace(server.Prefix, job), now: labTime}
 }
 
+// in gives the same lab to a subtest.
+func (l *lab) in(t testing.TB) *lab {
+	t.Helper()
+	other := *l
+	other.TB = t
+	return &other
+}
+
 // store opens a store over the lab's keys and clock.
 func (l *lab) store() *Store {
 	l.Helper()
@@ -268,5 +276,5 @@ func labNumber(text string) int64 {
 
 // shown is the id of a view in a reply.
 func shown(view any) string {
-	return view.([]any)[0].(string) //nolint:forcetypeassert // A wrong reply ends the test.
+	return view.([]any)[0].(string)
 }

@@ -95,9 +95,11 @@ func TestListScript(t *testing.T) {
 		{name: "nor what it may not", task: "c", limit: 10, looks: 1000, ids: []string{"10", "3", "2", "1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := l.in(t)
 			r := l.word(l.run(listScript, c.status, c.below, c.limit, c.task, c.looks), "ok")
 			ids := []string(nil)
-			for _, view := range r.body[1].([]any) { //nolint:forcetypeassert // A wrong reply ends the test.
+			for _, view := range r.body[1].([]any) {
 				ids = append(ids, shown(view))
 			}
 			l.same("ids", ids, c.ids)
@@ -135,6 +137,8 @@ func TestTasksScript(t *testing.T) {
 		{name: "past the last", after: "d", limit: 10, rows: []any{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := l.in(t)
 			r := l.word(l.run(tasksScript, c.id, c.which, c.after, c.limit), "ok")
 			l.same("checkpoint", shown(r.body[0]), fmt.Sprint(c.id))
 			l.same("rows", r.body[1], any(c.rows))

@@ -153,7 +153,9 @@ func (s *Store) sharedAtRevision(ctx context.Context, checkpoint coordinator.Che
 	if err != nil {
 		return nil, false, err
 	}
-	if now := about.Val(); now[0] != decimal(checkpoint.SharedRevision) || now[1] == string(coordinator.StatusExpired) || now[1] == string(coordinator.StatusAborted) {
+	revision, status := about.Val()[0], about.Val()[1]
+	if revision != decimal(checkpoint.SharedRevision) ||
+		status == string(coordinator.StatusExpired) || status == string(coordinator.StatusAborted) {
 		return nil, false, nil
 	}
 	entries = make([]coordinator.SharedEntry, 0, len(stored.Val()))

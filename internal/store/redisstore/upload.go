@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,8 +12,8 @@ import (
 )
 
 var (
-	uploadPreludes = append(endPreludes[:len(endPreludes):len(endPreludes)], "prelude_upload")
-	commitPreludes = append(ackPreludes[:len(ackPreludes):len(ackPreludes)], "prelude_upload")
+	uploadPreludes = append(slices.Clip(endPreludes), "prelude_upload")
+	commitPreludes = append(slices.Clip(ackPreludes), "prelude_upload")
 
 	beginUploadScript   = newScript("begin_upload", uploadPreludes)
 	writeChunkScript    = newScript("write_chunk", uploadPreludes)

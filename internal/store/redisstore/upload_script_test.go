@@ -178,10 +178,10 @@ func TestCommitUploadScript(t *testing.T) {
 	t.Run("takes an empty part", func(t *testing.T) {
 		t.Parallel()
 		l := uploadLab(t)
-		l.upload(7, "a", piece("older", 2))
 		l.begin(beginUploadScript, sender("a"))
 		l.word(l.commit("a", 0, 0, false), "ok")
 		l.same("part", l.field(l.keys.parts(7), "a"), "up|0|0|1|sha256:d")
+		l.same("staged", l.redis.SMembers(t.Context(), l.keys.staged(7)).Val(), []string{"a"})
 	})
 
 	t.Run("refuses what is not all there", func(t *testing.T) {
