@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/checkpointd/checkpointd/internal/server"
+	"github.com/checkpointd/checkpointd/internal/store/redisstore/redistest"
 )
 
 const readmePath = "../../README.md"
@@ -71,8 +72,25 @@ func TestTheReadmesWalkThroughWorksAsPrinted(t *testing.T) {
 			t.Skipf("the walk-through was not run: %s is not installed", tool)
 		}
 	}
-	config := defaults(t)
-	config.Listen, config.Data = "127.0.0.1:0", t.TempDir()
+	t.Run("on the embedded store", func(t *testing.T) {
+		t.Parallel()
+		config := defaults(t)
+		config.Data = t.TempDir()
+		walk(t, start(t, config))
+	})
+	t.Run("on two replicas over one Redis, in turn", func(t *testing.T) {
+		t.Parallel()
+		redis := redistest.Start(t, redistest.Options{Own: true})
+		config := defaults(t)
+		config.Redis, config.KeyPrefix = redis.URL, redis.Prefix
+		walk(t, start(t, config), start(t, config))
+	})
+}
+
+// start runs a server until the test ends and gives its address.
+func start(t *testing.T, config server.Config) string {
+	t.Helper()
+	config.Listen = "127.0.0.1:0"
 	s, err := server.New(config, t.Output())
 	if err != nil {
 		t.Fatal(err)
@@ -85,13 +103,19 @@ func TestTheReadmesWalkThroughWorksAsPrinted(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return s.Addr()
+}
+
+// walk takes the steps of the README, each on the next of the servers.
+func walk(t *testing.T, addresses ...string) {
+	t.Helper()
 	steps := walkthrough(t)
 	if len(steps) < 6 {
 		t.Fatalf("README.md has only %d steps", len(steps))
 	}
-	for _, step := range steps {
+	for i, step := range steps {
 		// Answers end without a line break, so each call gets one for the comparison.
-		script := strings.ReplaceAll(step.script, "127.0.0.1:8080", s.Addr())
+		script := strings.ReplaceAll(step.script, "127.0.0.1:8080", addresses[i%len(addresses)])
 		script = "curl() { command curl -w '\\n' \"$@\"; }\n" + script
 		command := exec.CommandContext(t.Context(), "sh", "-eu", "-c", script)
 		var output, complaint bytes.Buffer
