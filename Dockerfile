@@ -5,13 +5,11 @@ ARG GO_IMAGE=golang:1.26-bookworm
 
 FROM ${GO_IMAGE} AS build
 WORKDIR /src
-
-# The modules change less often than the code: a layer of their own.
-COPY go.mod go.sum ./
-RUN go mod download
-
 COPY . .
 ARG VERSION=dev
+# No layer for "go mod download": it fetches the tests' modules too, several times
+# as many as the binary needs, and the build fetches those by itself.
+#
 # The image from scratch below has neither /tmp, where large uploads spill their
 # key fingerprints, nor a folder that the embedded store may write: made here.
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/checkpointd/checkpointd/internal/server.version=${VERSION}" \
