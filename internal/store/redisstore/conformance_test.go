@@ -17,6 +17,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Storage {
+		t.Helper()
 		server := redistest.Start(t, redistest.Options{})
 		client := server.Client(t)
 		return storetest.Storage{
@@ -143,10 +144,16 @@ func (j *jobKeys) checkRecord(id, status string) {
 	}
 }
 
-// damagePart falsifies the last chunk of a part.
+// damagePart falsifies a record, or the last chunk of a part.
 func damagePart(t testing.TB, client *redis.Client, keys keyspace, damage storetest.Damage) {
 	t.Helper()
 	ctx := t.Context()
+	if damage.Kind == storetest.NewerVersion {
+		if err := client.HSet(ctx, keys.record(damage.ID), "version", 2).Err(); err != nil {
+			t.Fatalf("change the record: %v", err)
+		}
+		return
+	}
 	text, err := client.HGet(ctx, keys.parts(damage.ID), damage.TaskID).Result()
 	if err != nil {
 		t.Fatalf("find the part: %v", err)

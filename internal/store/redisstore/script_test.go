@@ -78,8 +78,11 @@ func TestAServerThatForgotTheScriptsIsGivenThem(t *testing.T) {
 func TestAReplyThatIsNotUnderstoodIsAnInternalError(t *testing.T) {
 	t.Parallel()
 	for _, value := range []any{
-		nil, "ok", []any{"ok"}, []any{"ok", "now", []any{}, []any{}, []any{}, []any{}},
-		[]any{"ok", "1", []any{}, []any{"0", "completed"}, []any{}, []any{}}, []any{"ok", "1", []any{}, []any{}, []any{"x"}, []any{}},
+		nil, "ok",
+		[]any{"ok"},
+		[]any{"ok", "now", []any{}, []any{}, []any{}, []any{}},
+		[]any{"ok", "1", []any{}, []any{"0", "completed"}, []any{}, []any{}},
+		[]any{"ok", "1", []any{}, []any{}, []any{"x"}, []any{}},
 	} {
 		_, err := parseReply("verb", "orders", value)
 		wantCode(t, fmt.Sprint(value), err, coordinator.CodeInternal)

@@ -43,7 +43,8 @@ local function refused(state, ...)
 end
 
 -- Judges one item in the order of refusals. state has what the items before it changed:
--- count, status, and by task the digest acknowledged and the attempt heard of.
+-- count, status, and by task the digest acknowledged and the attempt heard of; and latency,
+-- which is the same for all items that are accepted now.
 local function judge(id, rec, epoch, item, state, token)
   local task = item.task
   local ack = item.ack and parse_ack(item.ack)
@@ -86,14 +87,15 @@ local function judge(id, rec, epoch, item, state, token)
   if item.digest ~= '' and item.digest ~= counts.digest then
     return refused(state, 'part_changed', task, counts.digest)
   end
-  item.accepted, item.counts = true, counts
   state.count = state.count + 1
   if state.count >= rec.required then
     state.status = 'completed'
   end
+  local place = integer(state.count)
+  item.place, item.counts = place, counts
   state.digests[task] = counts.digest ~= '' and counts.digest or EMPTY_DIGEST
   state.attempts[task] = tonumber(item.attempt)
-  return { 'acknowledged', integer(state.count), state.status, integer(math.max(0, now - rec.start)) }
+  return { 'acknowledged', place, state.status, state.latency }
 end
 
 -- Gives the item's task the part that came with it, in place of an uploaded one.
@@ -117,39 +119,47 @@ end
 
 local function write_accepted(id, rec, items, token)
   local acks, acked, names, attempts, staged = {}, {}, {}, {}, {}
-  local count, first_count, entries, bytes = rec.acked, rec.acked, rec.entries, rec.bytes
+  local entries, bytes = rec.entries, rec.bytes
+  local at, n, parts = '|' .. integer(now) .. '|', 0, false
   for _, item in ipairs(items) do
-    if item.accepted then
-      local counts = item.counts
-      count, entries, bytes = count + 1, entries + tonumber(counts.entries), bytes + tonumber(counts.bytes)
-      acks[#acks + 1] = item.task
-      acks[#acks + 1] = item.attempt .. '|' .. integer(now) .. '|' .. integer(count) .. '|' .. counts.entries .. '|' .. counts.bytes
-        .. '|' .. (counts.bytes == '0' and '' or counts.digest) .. '|' .. token
-      acked[#acked + 1] = 0
-      acked[#acked + 1] = item.task
-      names[#names + 1] = item.task
-      if tonumber(item.attempt) > tonumber(item.highest) then
-        attempts[#attempts + 1] = item.task
+    if item.place then
+      local counts, task = item.counts, item.task
+      n = n + 1
+      local text = item.attempt .. at .. item.place
+      if counts.bytes == '0' then
+        text = text .. '|0|0||' .. token
+      else
+        entries, bytes = entries + counts.entries, bytes + counts.bytes
+        text = text .. '|' .. counts.entries .. '|' .. counts.bytes .. '|' .. counts.digest .. '|' .. token
+      end
+      acks[2 * n - 1], acks[2 * n] = task, text
+      acked[2 * n - 1], acked[2 * n] = '0', task
+      names[n] = task
+      if item.attempt ~= '0' and tonumber(item.attempt) > tonumber(item.highest) then
+        attempts[#attempts + 1] = task
         attempts[#attempts + 1] = item.attempt
       end
       if item.uploaded then
-        staged[#staged + 1] = item.task
+        staged[#staged + 1] = task
       end
+      parts = parts or item.part
     end
   end
-  if #names == 0 then
+  if n == 0 then
     return
   end
   -- The first write needs memory, so that a full Redis refuses before anything changed.
   redis.call('HSET', checkpoint_key(id, 'acks'), unpack(acks))
-  for i, item in ipairs(items) do
-    if item.accepted and item.part then
-      store_part(id, item, token .. '.' .. i)
+  if parts then
+    for i, item in ipairs(items) do
+      if item.place and item.part then
+        store_part(id, item, token .. '.' .. i)
+      end
     end
   end
   redis.call('ZADD', checkpoint_key(id, 'acked'), unpack(acked))
-  rec.acked, rec.entries, rec.bytes, rec.rev = count, entries, bytes, rec.rev + count - first_count
-  redis.call('HSET', base .. id, 'acked', integer(count), 'rev', integer(rec.rev), 'entries', integer(entries), 'bytes', integer(bytes))
+  rec.acked, rec.entries, rec.bytes, rec.rev = rec.acked + n, entries, bytes, rec.rev + n
+  redis.call('HSET', base .. id, 'acked', integer(rec.acked), 'rev', integer(rec.rev), 'entries', integer(entries), 'bytes', integer(bytes))
   if #attempts > 0 then
     redis.call('HSET', base .. 'attempts', unpack(attempts))
   end
@@ -174,7 +184,10 @@ local function acknowledge_items(job, id, rec, items, token, keep)
     expected = redis.call('ZMSCORE', base .. 'tasks:' .. rec.tasks, unpack(tasks))
   end
 
-  local state = { count = rec.acked, status = rec.status, digests = {}, attempts = {} }
+  local state = {
+    count = rec.acked, status = rec.status, digests = {}, attempts = {},
+    latency = integer(math.max(0, now - rec.start)),
+  }
   local results, some_late = {}, false
   for i, item in ipairs(items) do
     item.ack, item.uploaded, item.highest = acks[i], parts[i], attempts[i] or '0'

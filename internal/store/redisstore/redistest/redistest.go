@@ -125,12 +125,16 @@ func Main(m *testing.M) {
 	handed = true
 	mu.Unlock()
 	code := m.Run()
+	finishAll()
+	os.Exit(code)
+}
+
+func finishAll() {
 	mu.Lock()
 	defer mu.Unlock()
 	for _, finish := range finishes {
 		finish()
 	}
-	os.Exit(code)
 }
 
 // atEnd has Main call finish. It is an error in a package that did not hand over its
