@@ -125,7 +125,7 @@ func jobLeftovers(tx *bolt.Tx, name string, named map[string]bool) []string {
 	return left
 }
 
-// damagePart falsifies a part in its file or in the database, whichever has it.
+// damagePart falsifies a record, or a part in its file or in the database, whichever has it.
 func damagePart(t testing.TB, dir string, damage storetest.Damage) {
 	t.Helper()
 	db, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, nil)
@@ -140,6 +140,18 @@ func damagePart(t testing.TB, dir string, damage storetest.Damage) {
 	err = db.Update(func(tx *bolt.Tx) error {
 		job := tx.Bucket(bucketJobs).Bucket([]byte(damage.Job))
 		c := job.Bucket(bucketCheckpoints).Bucket(idKey(damage.ID))
+		if damage.Kind == storetest.NewerVersion {
+			var rec record
+			if err := json.Unmarshal(c.Get(keyRecord), &rec); err != nil {
+				return fmt.Errorf("read the record: %w", err)
+			}
+			rec.Version = 2
+			text, err := json.Marshal(rec)
+			if err != nil {
+				return fmt.Errorf("write the record: %w", err)
+			}
+			return c.Put(keyRecord, text)
+		}
 		task := []byte(damage.TaskID)
 		var p part
 		if err := json.Unmarshal(c.Bucket(bucketParts).Get(task), &p); err != nil {

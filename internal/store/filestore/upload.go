@@ -197,7 +197,7 @@ func (u *upload) publish(info coordinator.PartInfo) error {
 	case u.ended:
 		return coordinator.ErrStoreUnavailable(errUploadEnded)
 	case u.size != info.Bytes:
-		return coordinator.ErrInternal(fmt.Errorf("%w: %d instead of %d", errIncomplete, u.size, info.Bytes))
+		return coordinator.ErrStoreUnavailable(fmt.Errorf("%w: %d instead of %d", errIncomplete, u.size, info.Bytes))
 	case u.file == nil || u.published:
 		return nil
 	}

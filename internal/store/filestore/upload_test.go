@@ -88,7 +88,7 @@ func TestUpload(t *testing.T) {
 		id := trigger(t, s, 1)
 		content := bytes.Repeat([]byte("p"), InlineBytes+1)
 		upload := begin(t, s, id, "task-1", content[:InlineBytes])
-		if err := commitUpload(t, upload, content); coordinator.CodeOf(err) != coordinator.CodeInternal {
+		if err := commitUpload(t, upload, content); coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
 			t.Errorf("commit: %v", err)
 		}
 		if err := upload.Discard(t.Context()); err != nil {
