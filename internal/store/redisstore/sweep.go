@@ -26,7 +26,8 @@ const (
 )
 
 // Sweep goes over all jobs. What is wrong with one job does not keep it from the others;
-// a store that does not answer does.
+// a store that does not answer does. Its scripts may run twice, so they are sent again
+// when a reply was lost; only the observer then misses what the first run ended.
 func (s *Store) Sweep(ctx context.Context, call coordinator.SweepCall) error {
 	jobs, err := s.jobNames(ctx)
 	if err != nil {
