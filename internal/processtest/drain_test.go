@@ -75,95 +75,107 @@ func TestASignalLetsARunningRestoreFinish(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
-			onEachStore(t, func(t *testing.T, where place) {
-				p := serve(t, where)
-				restore := beginRestore(t, p)
-				p.signal(t, signal)
-				p.await(t, "draining")
-				refusesConnections(t, p)
-				if err := restore.finish(); err != nil {
-					t.Errorf("the restore that ran when %v came: %v", signal, err)
-				}
-				if code := p.exitCode(t); code != 0 {
-					t.Errorf("exit code %d after %v", code, signal)
-				}
-			})
+			for store, open := range stores {
+				t.Run(store, func(t *testing.T) {
+					t.Parallel()
+					where := open(t)
+					p := serve(t, where)
+					restore := beginRestore(t, p)
+					p.signal(t, signal)
+					p.await(t, "draining")
+					refusesConnections(t, p)
+					if err := restore.finish(); err != nil {
+						t.Errorf("the restore that ran when %v came: %v", signal, err)
+					}
+					if code := p.exitCode(t); code != 0 {
+						t.Errorf("exit code %d after %v", code, signal)
+					}
+				})
+			}
 		})
 	}
 }
 
 func TestADrainLosesNothingThatWasAnswered(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, where place) {
-		flags := []string{"--max-concurrent-checkpoints", "1000", "--checkpoint-timeout", "0s"}
-		p := serve(t, where, flags...)
-		given := map[int64]bool{}
-		var mu sync.Mutex
-		var workers sync.WaitGroup
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		enough := make(chan struct{})
-		for range 6 {
-			workers.Go(func() {
-				for ctx.Err() == nil {
-					got, err := newRequest("POST", p.url+"/checkpoints", `{"requiredTaskAcks":1}`).send(ctx)
-					if err != nil {
-						return // nobody listens any more
-					}
-					if got.status != http.StatusCreated && got.code() != "shutting_down" {
-						t.Errorf("a trigger during the drain answers %s", got)
-						return
-					}
-					if got.status == http.StatusCreated {
-						mu.Lock()
-						given[got.message().CheckpointID] = true
-						if len(given) == 50 {
-							close(enough)
+	for store, open := range stores {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			where := open(t)
+			flags := []string{"--max-concurrent-checkpoints", "1000", "--checkpoint-timeout", "0s"}
+			p := serve(t, where, flags...)
+			given := map[int64]bool{}
+			var mu sync.Mutex
+			var workers sync.WaitGroup
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			enough := make(chan struct{})
+			for range 6 {
+				workers.Go(func() {
+					for ctx.Err() == nil {
+						got, err := newRequest("POST", p.url+"/checkpoints", `{"requiredTaskAcks":1}`).send(ctx)
+						if err != nil {
+							return // nobody listens any more
 						}
-						mu.Unlock()
+						if got.status != http.StatusCreated && got.code() != "shutting_down" {
+							t.Errorf("a trigger during the drain answers %s", got)
+							return
+						}
+						if got.status == http.StatusCreated {
+							mu.Lock()
+							given[got.message().CheckpointID] = true
+							if len(given) == 50 {
+								close(enough)
+							}
+							mu.Unlock()
+						}
 					}
-				}
-			})
-		}
-		select {
-		case <-enough:
-		case <-ctx.Done():
-			t.Fatal("the workers get no answers")
-		}
-		p.signal(t, syscall.SIGTERM)
-		workers.Wait()
-		if code := p.exitCode(t); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
-		again := serve(t, where, flags...)
-		for _, c := range again.must(t, http.StatusOK, "GET", "/checkpoints?limit=1000", "").message().Checkpoints {
-			delete(given, c.CheckpointID)
-		}
-		if len(given) > 0 {
-			t.Errorf("answered and gone: %v", given)
-		}
-	})
+				})
+			}
+			select {
+			case <-enough:
+			case <-ctx.Done():
+				t.Fatal("the workers get no answers")
+			}
+			p.signal(t, syscall.SIGTERM)
+			workers.Wait()
+			if code := p.exitCode(t); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			again := serve(t, where, flags...)
+			for _, c := range again.must(t, http.StatusOK, "GET", "/checkpoints?limit=1000", "").message().Checkpoints {
+				delete(given, c.CheckpointID)
+			}
+			if len(given) > 0 {
+				t.Errorf("answered and gone: %v", given)
+			}
+		})
+	}
 }
 
 func TestTheDrainTimeoutCutsOffWhatDoesNotFinish(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, where place) {
-		p := serve(t, where, "--drain-timeout", "200ms")
-		restore := beginRestore(t, p)
-		p.signal(t, syscall.SIGTERM)
-		p.await(t, "the drain timeout ran out; breaking off what still runs")
-		if code := p.exitCode(t); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
-		if err := restore.finish(); err == nil {
-			t.Error("a restore that was cut off looks whole")
-		}
-		// What was there is there, and can be had again.
-		again := serve(t, where)
-		if manifest := again.must(t, http.StatusOK, "GET", "/checkpoints/latest/manifest", "").body; !strings.Contains(manifest, restore.digest) {
-			t.Errorf("the manifest is\n%s\nand lacks %s", manifest, restore.digest)
-		}
-	})
+	for store, open := range stores {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			where := open(t)
+			p := serve(t, where, "--drain-timeout", "200ms")
+			restore := beginRestore(t, p)
+			p.signal(t, syscall.SIGTERM)
+			p.await(t, "the drain timeout ran out; breaking off what still runs")
+			if code := p.exitCode(t); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			if err := restore.finish(); err == nil {
+				t.Error("a restore that was cut off looks whole")
+			}
+			// What was there is there, and can be had again.
+			again := serve(t, where)
+			if manifest := again.must(t, http.StatusOK, "GET", "/checkpoints/latest/manifest", "").body; !strings.Contains(manifest, restore.digest) {
+				t.Errorf("the manifest is\n%s\nand lacks %s", manifest, restore.digest)
+			}
+		})
+	}
 }
 
 func TestTheDrainDelayServesOnWhileReadinessIsOff(t *testing.T) {

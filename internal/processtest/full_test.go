@@ -116,7 +116,7 @@ func changes(before, after map[string]string) []string {
 
 const onePart = `{"key":"k","value":1}` + "\n"
 
-func TestAFullRedisRefusesWritesWholeAndStillFreesMemory(t *testing.T) {
+func TestAFullRedisRefusesWritesWholeAndStillFreesMemory(t *testing.T) { //nolint:tparallel // Its parts are steps.
 	t.Parallel()
 	f := serveFull(t)
 	old, latest := f.complete(t), f.trigger(t, `{"requiredTaskAcks":1}`)

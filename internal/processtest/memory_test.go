@@ -25,18 +25,12 @@ const (
 	slowFrom = 512
 )
 
-// They take turns: what is measured is the memory of one server, and the disk is shared.
-func TestALargePartGoesInAndOutInLittleMemory(t *testing.T) { //nolint:paralleltest,tparallel // See above.
+// The stores take turns: the memory of one server is measured, and its pace.
+func TestALargePartGoesInAndOutInLittleMemory(t *testing.T) { //nolint:paralleltest // See above.
 	mib := setting(t, "CHECKPOINTD_BIG_MIB", 48)
-	for _, kind := range []struct {
-		name  string
-		place func(t *testing.T) place
-	}{
-		{"embedded", embedded},
-		{"redis", func(t *testing.T) place { t.Helper(); return onRedis(t) }},
-	} {
-		t.Run(kind.name, func(t *testing.T) {
-			p := serve(t, kind.place(t))
+	for store, open := range stores { //nolint:paralleltest // See above.
+		t.Run(store, func(t *testing.T) {
+			p := serve(t, open(t))
 			id := p.trigger(t, `{"tasks":["task-1"],"timeoutMs":0}`)
 			part := newLargePart(int64(mib) << 20)
 			digest, size := part.digest("task-1")
@@ -201,35 +195,39 @@ func TestCurlResumesABrokenDownload(t *testing.T) {
 	if err != nil {
 		t.Skip("curl is not installed")
 	}
-	onEachStore(t, func(t *testing.T, where place) {
-		p := serve(t, where)
-		id := p.trigger(t, `{"requiredTaskAcks":1}`)
-		part := newLargePart(4 << 20)
-		digest, size := part.digest("task-1")
-		p.upload(t, at(id, "/tasks/task-1/state?ack=true"), part)
-		file := filepath.Join(t.TempDir(), "part")
-		broken, err := request{method: "GET", url: p.url + at(id, "/restore")}.open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		begun := make([]byte, size*6/10)
-		if _, err := io.ReadFull(broken.Body, begun); err != nil {
-			t.Fatal(err)
-		}
-		broken.Body.Close()
-		if err := os.WriteFile(file, begun, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		resume := exec.CommandContext(t.Context(), curl, "--silent", "--show-error", "--fail", "-C", "-", "-o", file, p.url+at(id, "/restore"))
-		if output, err := resume.CombinedOutput(); err != nil {
-			t.Fatalf("curl: %v\n%s", err, output)
-		}
-		whole, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprintf("%x", sha256.Sum256(whole)); got != digest || int64(len(whole)) != size {
-			t.Errorf("curl has %d bytes with digest %s, want %d with %s", len(whole), got, size, digest)
-		}
-	})
+	for store, open := range stores {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			where := open(t)
+			p := serve(t, where)
+			id := p.trigger(t, `{"requiredTaskAcks":1}`)
+			part := newLargePart(4 << 20)
+			digest, size := part.digest("task-1")
+			p.upload(t, at(id, "/tasks/task-1/state?ack=true"), part)
+			file := filepath.Join(t.TempDir(), "part")
+			broken, err := request{method: "GET", url: p.url + at(id, "/restore")}.open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun := make([]byte, size*6/10)
+			if _, err := io.ReadFull(broken.Body, begun); err != nil {
+				t.Fatal(err)
+			}
+			broken.Body.Close()
+			if err := os.WriteFile(file, begun, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			resume := exec.CommandContext(t.Context(), curl, "--silent", "--show-error", "--fail", "-C", "-", "-o", file, p.url+at(id, "/restore"))
+			if output, err := resume.CombinedOutput(); err != nil {
+				t.Fatalf("curl: %v\n%s", err, output)
+			}
+			whole, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprintf("%x", sha256.Sum256(whole)); got != digest || int64(len(whole)) != size {
+				t.Errorf("curl has %d bytes with digest %s, want %d with %s", len(whole), got, size, digest)
+			}
+		})
+	}
 }

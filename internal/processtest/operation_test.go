@@ -29,36 +29,40 @@ func TestASecondProcessOnTheSameFolderIsRefused(t *testing.T) {
 
 func TestExpiryIsSeenEverywhereWithinASecondWithoutAnyRequest(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, where place) {
-		p := serve(t, where)
-		created := p.must(t, http.StatusCreated, "POST", "/checkpoints", `{"requiredTaskAcks":1,"timeoutMs":700}`).message()
-		written := p.awaitEntry(t, "checkpoint ended", func(e entry) bool { return e.Message == "checkpoint ended" && e.Status == "expired" })
-		// The log counts in seconds, so the moment is that of its arrival here.
-		if late := time.Since(time.UnixMilli(created.Deadline)); late > time.Second || written.CheckpointID != created.CheckpointID {
-			t.Errorf("the expiry of %d was written %s after its deadline", written.CheckpointID, late)
-		}
-		got := p.must(t, http.StatusOK, "GET", at(created.CheckpointID, ""), "").message()
-		if got.Status != "expired" || got.EndedAt-created.Deadline > 1000 {
-			t.Errorf("its status is %+v", got)
-		}
-		listed := p.must(t, http.StatusOK, "GET", "/checkpoints?status=expired", "").message().Checkpoints
-		if len(listed) != 1 || listed[0].CheckpointID != created.CheckpointID {
-			t.Errorf("the list has %+v", listed)
-		}
-		metrics := p.metrics(t)
-		for sample, want := range map[string]string{
-			`checkpointd_checkpoints_ended_total{job="default",reason="expired",status="expired"}`: "1",
-			`checkpointd_pending_checkpoints{job="default"}`:                                       "0",
-		} {
-			if metrics[sample] != want {
-				t.Errorf("%s is %q, want %s", sample, metrics[sample], want)
+	for store, open := range stores {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			where := open(t)
+			p := serve(t, where)
+			created := p.must(t, http.StatusCreated, "POST", "/checkpoints", `{"requiredTaskAcks":1,"timeoutMs":700}`).message()
+			written := p.awaitEntry(t, "checkpoint ended", func(e entry) bool { return e.Message == "checkpoint ended" && e.Status == "expired" })
+			// The log counts in seconds, so the moment is that of its arrival here.
+			if late := time.Since(time.UnixMilli(created.Deadline)); late > time.Second || written.CheckpointID != created.CheckpointID {
+				t.Errorf("the expiry of %d was written %s after its deadline", written.CheckpointID, late)
 			}
-		}
-		late := p.refused(t, http.StatusConflict, "checkpoint_expired", "POST", at(created.CheckpointID, "/acks"), `{"taskId":"task-1"}`).message()
-		if late.Current != nil || late.Latest != nil {
-			t.Errorf("there is nothing to go on with, and a late acknowledgement is told of %v, %v", late.Current, late.Latest)
-		}
-	})
+			got := p.must(t, http.StatusOK, "GET", at(created.CheckpointID, ""), "").message()
+			if got.Status != "expired" || got.EndedAt-created.Deadline > 1000 {
+				t.Errorf("its status is %+v", got)
+			}
+			listed := p.must(t, http.StatusOK, "GET", "/checkpoints?status=expired", "").message().Checkpoints
+			if len(listed) != 1 || listed[0].CheckpointID != created.CheckpointID {
+				t.Errorf("the list has %+v", listed)
+			}
+			metrics := p.metrics(t)
+			for sample, want := range map[string]string{
+				`checkpointd_checkpoints_ended_total{job="default",reason="expired",status="expired"}`: "1",
+				`checkpointd_pending_checkpoints{job="default"}`:                                       "0",
+			} {
+				if metrics[sample] != want {
+					t.Errorf("%s is %q, want %s", sample, metrics[sample], want)
+				}
+			}
+			late := p.refused(t, http.StatusConflict, "checkpoint_expired", "POST", at(created.CheckpointID, "/acks"), `{"taskId":"task-1"}`).message()
+			if late.Current != nil || late.Latest != nil {
+				t.Errorf("there is nothing to go on with, and a late acknowledgement is told of %v, %v", late.Current, late.Latest)
+			}
+		})
+	}
 }
 
 // metrics reads all samples: name with labels → value.
@@ -77,19 +81,23 @@ func (p *process) metrics(t *testing.T) map[string]string {
 
 func TestLateAcknowledgementsAreToldWhereToGoOn(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, where place) {
-		p := serve(t, where)
-		old := p.complete(t)
-		aborted := p.trigger(t, `{"requiredTaskAcks":1}`)
-		p.must(t, http.StatusOK, "POST", at(aborted, "/abort"), `{"reason":"a test"}`)
-		latest, current := p.complete(t), p.trigger(t, `{"requiredTaskAcks":1}`)
-		for id, code := range map[int64]string{old: "checkpoint_completed", aborted: "checkpoint_aborted"} {
-			got := p.refused(t, http.StatusConflict, code, "POST", at(id, "/acks"), `{"taskId":"late"}`).message()
-			if got.Current == nil || *got.Current != current || got.Latest == nil || *got.Latest != latest {
-				t.Errorf("%s names %v and %v, want %d and %d", code, got.Current, got.Latest, current, latest)
+	for store, open := range stores {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			where := open(t)
+			p := serve(t, where)
+			old := p.complete(t)
+			aborted := p.trigger(t, `{"requiredTaskAcks":1}`)
+			p.must(t, http.StatusOK, "POST", at(aborted, "/abort"), `{"reason":"a test"}`)
+			latest, current := p.complete(t), p.trigger(t, `{"requiredTaskAcks":1}`)
+			for id, code := range map[int64]string{old: "checkpoint_completed", aborted: "checkpoint_aborted"} {
+				got := p.refused(t, http.StatusConflict, code, "POST", at(id, "/acks"), `{"taskId":"late"}`).message()
+				if got.Current == nil || *got.Current != current || got.Latest == nil || *got.Latest != latest {
+					t.Errorf("%s names %v and %v, want %d and %d", code, got.Current, got.Latest, current, latest)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // documentedMetrics reads the table in ARCHITECTURE.md.

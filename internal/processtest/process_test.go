@@ -22,34 +22,26 @@ const patience = 20 * time.Second
 
 // place is where the servers of a test keep everything.
 type place struct {
-	name  string
 	flags []string
 	redis *redistest.Server // nil for the embedded store
 }
 
 func embedded(t *testing.T) place {
 	t.Helper()
-	return place{name: "embedded", flags: []string{"--data", t.TempDir()}}
+	return place{flags: []string{"--data", t.TempDir()}}
 }
 
 // onRedis starts a Redis of the test's own, with further arguments of redis-server.
 func onRedis(t *testing.T, config ...string) place {
 	t.Helper()
 	redis := redistest.Start(t, redistest.Options{Own: true, Config: config})
-	return place{name: "redis", flags: []string{"--redis", redis.URL, "--key-prefix", redis.Prefix}, redis: redis}
+	return place{flags: []string{"--redis", redis.URL, "--key-prefix", redis.Prefix}, redis: redis}
 }
 
-// onEachStore runs a test on the embedded store and on Redis.
-func onEachStore(t *testing.T, test func(t *testing.T, where place)) {
-	t.Helper()
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		test(t, embedded(t))
-	})
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		test(t, onRedis(t))
-	})
+// stores are what every server must do the same on.
+var stores = map[string]func(t *testing.T) place{
+	"embedded": embedded,
+	"redis":    func(t *testing.T) place { t.Helper(); return onRedis(t) },
 }
 
 // process is a running server.

@@ -32,35 +32,39 @@ func TestAnyReplicaTakesAnyRequest(t *testing.T) {
 
 func TestKilledServersGoOnWithAPendingCheckpoint(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, func(t *testing.T, where place) {
-		start := func() (a, b *process) {
-			a = serve(t, where)
-			if where.redis == nil {
-				return a, a // the embedded store is for one process
+	for store, open := range stores {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			where := open(t)
+			start := func() (a, b *process) {
+				a = serve(t, where)
+				if where.redis == nil {
+					return a, a // the embedded store is for one process
+				}
+				return a, serve(t, where)
 			}
-			return a, serve(t, where)
-		}
-		a, b := start()
-		id := a.trigger(t, `{"requiredTaskAcks":3}`)
-		a.must(t, http.StatusCreated, "PUT", at(id, "/state/user-count"), "1000")
-		a.must(t, http.StatusCreated, "PUT", at(id, "/state/offsets"), `{"p0":11,"p1":22}`)
-		b.acknowledge(t, id, "task-1")
-		a.kill()
-		b.kill()
+			a, b := start()
+			id := a.trigger(t, `{"requiredTaskAcks":3}`)
+			a.must(t, http.StatusCreated, "PUT", at(id, "/state/user-count"), "1000")
+			a.must(t, http.StatusCreated, "PUT", at(id, "/state/offsets"), `{"p0":11,"p1":22}`)
+			b.acknowledge(t, id, "task-1")
+			a.kill()
+			b.kill()
 
-		a, b = start()
-		if got := a.acknowledge(t, id, "task-1"); !got.Duplicate {
-			t.Errorf("the acknowledgement from before was forgotten: %+v", got)
-		}
-		if got := a.acknowledge(t, id, "task-2"); got.Status != "pending" || got.AcknowledgedTasks != 2 {
-			t.Errorf("the second acknowledgement answers %+v", got)
-		}
-		if got := b.acknowledge(t, id, "task-3"); got.Status != "completed" || got.AcknowledgedTasks != 3 {
-			t.Errorf("the third acknowledgement answers %+v", got)
-		}
-		same(t, "the restore", b.must(t, http.StatusOK, "GET", "/checkpoints/latest/restore", "").body, walkthroughLines)
-		if next := b.trigger(t, "{}"); next <= id {
-			t.Errorf("id %d was given after %d", next, id)
-		}
-	})
+			a, b = start()
+			if got := a.acknowledge(t, id, "task-1"); !got.Duplicate {
+				t.Errorf("the acknowledgement from before was forgotten: %+v", got)
+			}
+			if got := a.acknowledge(t, id, "task-2"); got.Status != "pending" || got.AcknowledgedTasks != 2 {
+				t.Errorf("the second acknowledgement answers %+v", got)
+			}
+			if got := b.acknowledge(t, id, "task-3"); got.Status != "completed" || got.AcknowledgedTasks != 3 {
+				t.Errorf("the third acknowledgement answers %+v", got)
+			}
+			same(t, "the restore", b.must(t, http.StatusOK, "GET", "/checkpoints/latest/restore", "").body, walkthroughLines)
+			if next := b.trigger(t, "{}"); next <= id {
+				t.Errorf("id %d was given after %d", next, id)
+			}
+		})
+	}
 }
