@@ -246,7 +246,7 @@ func (s *Store) stage(ctx context.Context, call coordinator.AckCall) (map[int]st
 	wanted, err := read(ctx, s, func(st *step) ([]int, error) {
 		c, err := st.find(coordinator.Ref{Job: call.Job, ID: call.ID}, false)
 		if err != nil || c.at(st.now).Status != coordinator.StatusPending {
-			return nil, nil // the step itself gives the refusal
+			return nil, nil //nolint:nilerr // The step itself gives the refusal.
 		}
 		return slices.DeleteFunc(large, func(i int) bool { return c.ack(call.Items[i].TaskID) != nil }), nil
 	})

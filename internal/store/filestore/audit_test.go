@@ -23,7 +23,7 @@ func audit(t testing.TB, s *Store) []string {
 		}
 		for name := range ascend(tx.Bucket(bucketFiles), nil) {
 			if !a.files[string(name)] {
-				a.add("file %s is in the index and in no record", name)
+				a.addf("file %s is in the index and in no record", name)
 			}
 			delete(a.files, string(name))
 		}
@@ -33,7 +33,7 @@ func audit(t testing.TB, s *Store) []string {
 		t.Fatalf("audit: %v", err)
 	}
 	for name := range a.files {
-		a.add("file %s is in a record and not in the index", name)
+		a.addf("file %s is in a record and not in the index", name)
 	}
 	entries, err := os.ReadDir(s.folder.path)
 	if err != nil {
@@ -42,7 +42,7 @@ func audit(t testing.TB, s *Store) []string {
 	err = s.db.View(func(tx *bolt.Tx) error {
 		for _, entry := range entries {
 			if tx.Bucket(bucketFiles).Get([]byte(entry.Name())) == nil {
-				a.add("file %s is in no record", entry.Name())
+				a.addf("file %s is in no record", entry.Name())
 			}
 		}
 		return nil
@@ -58,7 +58,7 @@ type auditor struct {
 	files    map[string]bool // named by a record
 }
 
-func (a *auditor) add(format string, args ...any) {
+func (a *auditor) addf(format string, args ...any) {
 	a.findings = append(a.findings, fmt.Sprintf(format, args...))
 }
 
@@ -68,11 +68,11 @@ func (a *auditor) job(j *job) {
 	for k := range ascend(child(j.b, bucketCheckpoints), nil) {
 		c := j.checkpoint(idOf(k))
 		if c == nil {
-			a.add("checkpoint %d has no readable record", idOf(k))
+			a.addf("checkpoint %d has no readable record", idOf(k))
 			continue
 		}
 		if c.id >= j.NextID {
-			a.add("checkpoint %d is not below the next id %d", c.id, j.NextID)
+			a.addf("checkpoint %d is not below the next id %d", c.id, j.NextID)
 		}
 		a.checkpoint(c)
 		switch c.Status {
@@ -96,13 +96,13 @@ func (a *auditor) job(j *job) {
 				id = idOf(k[8:])
 			}
 			if !members[id] {
-				a.add("%d is in %s and should not be", id, set)
+				a.addf("%d is in %s and should not be", id, set)
 			}
 			delete(members, id)
 		}
 		for id, wanted := range members {
 			if wanted {
-				a.add("%d is not in %s and should be", id, set)
+				a.addf("%d is not in %s and should be", id, set)
 			}
 		}
 	}
@@ -112,12 +112,12 @@ func (a *auditor) job(j *job) {
 		"remains":  {j.Remains, remains},
 	} {
 		if counts[0] != counts[1] {
-			a.add("job %s counts %d %s and has %d", j.name, counts[0], what, counts[1])
+			a.addf("job %s counts %d %s and has %d", j.name, counts[0], what, counts[1])
 		}
 	}
 	for k := range ascend(child(j.b, bucketCallExpiries), nil) {
 		if get(child(j.b, bucketCalls), k[8:]) == nil {
-			a.add("a call that is not remembered expires: %s", k[8:])
+			a.addf("a call that is not remembered expires: %s", k[8:])
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (a *auditor) checkpoint(c *checkpoint) {
 	if c.Status == coordinator.StatusExpired || c.Status == coordinator.StatusAborted {
 		for _, held := range [][]byte{bucketParts, bucketContent, bucketState} {
 			if child(c.b, held) != nil {
-				a.add("%s checkpoint %d still has %s", c.Status, c.id, held)
+				a.addf("%s checkpoint %d still has %s", c.Status, c.id, held)
 			}
 		}
 	}
@@ -136,13 +136,13 @@ func (a *auditor) checkpoint(c *checkpoint) {
 		acked++
 		entries, size = entries+given.Entries, size+given.Bytes
 		if get(child(c.b, bucketMissing), []byte(task)) != nil {
-			a.add("task %q of checkpoint %d is missing and acknowledged", task, c.id)
+			a.addf("task %q of checkpoint %d is missing and acknowledged", task, c.id)
 		}
 	}
 	for task, text := range ascend(child(c.b, bucketParts), nil) {
 		var p part
 		if err := json.Unmarshal(text, &p); err != nil {
-			a.add("the part of task %q of checkpoint %d: %v", task, c.id, err)
+			a.addf("the part of task %q of checkpoint %d: %v", task, c.id, err)
 		}
 		if get(child(c.b, bucketAcks), task) == nil {
 			staged++
@@ -152,25 +152,25 @@ func (a *auditor) checkpoint(c *checkpoint) {
 			files++
 			a.files[p.Upload] = true
 			if content != nil {
-				a.add("the part of task %q of checkpoint %d lies in a file and in the database", task, c.id)
+				a.addf("the part of task %q of checkpoint %d lies in a file and in the database", task, c.id)
 			}
 		} else if int64(len(content)) != p.Bytes {
-			a.add("the part of task %q of checkpoint %d has %d bytes of %d", task, c.id, len(content), p.Bytes)
+			a.addf("the part of task %q of checkpoint %d has %d bytes of %d", task, c.id, len(content), p.Bytes)
 		}
 	}
 	for task := range ascend(child(c.b, bucketContent), nil) {
 		if get(child(c.b, bucketParts), task) == nil {
-			a.add("the bytes of task %q of checkpoint %d belong to no part", task, c.id)
+			a.addf("the bytes of task %q of checkpoint %d belong to no part", task, c.id)
 		}
 	}
 	if acked != c.Acked || staged != c.Staged || files != c.Files {
-		a.add("checkpoint %d counts %d acks, %d staged parts, %d files and has %d, %d, %d", c.id, c.Acked, c.Staged, c.Files, acked, staged, files)
+		a.addf("checkpoint %d counts %d acks, %d staged parts, %d files and has %d, %d, %d", c.id, c.Acked, c.Staged, c.Files, acked, staged, files)
 	}
 	if c.Status == coordinator.StatusCompleted && staged > 0 {
-		a.add("completed checkpoint %d has %d parts that nobody acknowledged", c.id, staged)
+		a.addf("completed checkpoint %d has %d parts that nobody acknowledged", c.id, staged)
 	}
 	if (c.Status == coordinator.StatusPending || c.Status == coordinator.StatusCompleted) &&
 		(c.Entries != entries+c.Shared.Entries || c.Bytes != size+c.Shared.Bytes) {
-		a.add("checkpoint %d sums up to %d entries of %d bytes and has %d of %d", c.id, c.Entries, c.Bytes, entries+c.Shared.Entries, size+c.Shared.Bytes)
+		a.addf("checkpoint %d sums up to %d entries of %d bytes and has %d of %d", c.id, c.Entries, c.Bytes, entries+c.Shared.Entries, size+c.Shared.Bytes)
 	}
 }

@@ -12,21 +12,21 @@ import (
 // order; names are their UTF-8 bytes; sets have the value present.
 //
 //	meta          schema → schemaVersion
-//	files         file name → present      every file in parts/ that a record names
+//	files         file name → present     every file in parts/ that a record names
 //	jobs          job name → bucket:
-//	  record                               jobRecord
-//	  checkpoints   id → bucket:
-//	    record                             record
-//	    acks        task → ack
-//	    missing     task → present         expected tasks without an ack
-//	    parts       task → part
-//	    content     task → restore bytes   of parts that have no file
-//	    state       key → canonical value
-//	    leases      lease → expiry
-//	  pending, completed, retained, ended  id → present
-//	  deadlines     deadline, id → present  pending ones that have one
-//	  attempts      task → highest attempt  only above 0
-//	  calls         verb, key or token → remembered
+//	  record      → jobRecord
+//	  checkpoints id → bucket:
+//	    record    → record
+//	    acks      task → ack
+//	    missing   task → present          expected tasks without an ack
+//	    parts     task → part
+//	    content   task → restore bytes    of parts that have no file
+//	    state     key → canonical value
+//	    leases    lease → expiry
+//	  pending, completed, retained, ended: id → present
+//	  deadlines   deadline, id → present  pending ones that have one
+//	  attempts    task → highest attempt  only above 0
+//	  calls       verb, key or token → remembered
 //	  callExpiries  expiry, key of calls → present
 var (
 	bucketMeta        = []byte("meta")

@@ -65,7 +65,7 @@ func (s *step) recall(j *job, verb string, call coordinator.Idempotency) (*remem
 	}
 	known := new(remembered)
 	if json.Unmarshal(text, known) != nil || known.Expires < s.now {
-		return nil, nil //nolint:nilnil // As above.
+		return nil, nil //nolint:nilnil,nilerr // What cannot be read is as good as forgotten.
 	}
 	if call.Key != "" && known.Fingerprint != call.Fingerprint {
 		return nil, coordinator.ErrIdempotencyKeyReused()

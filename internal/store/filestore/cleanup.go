@@ -60,8 +60,7 @@ func (j *job) evictionOrder() []*checkpoint {
 			}
 		}
 	}
-	pending, ended := ids(child(j.b, bucketPending), everything), ids(child(j.b, bucketEnded), everything)
-	uncompleted := append(pending, ended...)
+	uncompleted := slices.Concat(ids(child(j.b, bucketPending), everything), ids(child(j.b, bucketEnded), everything))
 	slices.Sort(uncompleted)
 	add(uncompleted)
 	add(ids(child(j.b, bucketRetained), everything))

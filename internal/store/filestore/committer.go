@@ -160,38 +160,44 @@ func (c *committer) attempt(batch []*change) (guilty int, err error) {
 	if err != nil {
 		return -1, coordinator.ErrStoreUnavailable(fmt.Errorf("begin: %w", err))
 	}
-	committed := false
+	// After a commit, failed or not, there is nothing to roll back and this does nothing.
+	defer func() { _ = tx.Rollback() }()
+	ledger := newLedger(tx)
+	for i, ch := range batch {
+		if err := c.apply(ch, ledger); err != nil {
+			return i, err
+		}
+	}
+	if !ledger.dirty {
+		return -1, nil // nothing to sync: late and repeated messages cost no disk
+	}
+	if err := ledger.flush(); err != nil {
+		return -1, coordinator.ErrInternal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		return -1, c.commitFailed(err)
+	}
+	return -1, nil
+}
+
+// apply runs one change. A refusal is its outcome like any other; the error is a defect,
+// which spoils the transaction.
+func (c *committer) apply(ch *change, ledger *ledger) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = coordinator.ErrInternal(fmt.Errorf("a change panicked: %v\n%s", cause, debug.Stack()))
 		}
-		if !committed {
-			_ = tx.Rollback() // its only error is that a failed Commit has rolled back already
-		}
 	}()
-	ledger := newLedger(tx)
-	for i, ch := range batch {
-		guilty = i
-		if cause := context.Cause(ch.ctx); cause != nil {
-			ch.step, ch.err = nil, interrupted(cause)
-			continue
-		}
-		ch.step = &step{ledger: ledger, now: c.time.clock()}
-		ch.err = ch.apply(ch.step)
-		if _, refusal := errors.AsType[*coordinator.Error](ch.err); ch.err != nil && !refusal {
-			return i, coordinator.ErrInternal(ch.err)
-		}
+	if cause := context.Cause(ch.ctx); cause != nil {
+		ch.step, ch.err = nil, interrupted(cause)
+		return nil
 	}
-	guilty = -1
-	if !ledger.dirty {
-		return -1, nil // nothing to sync: late and repeated messages cost no disk
+	ch.step = &step{ledger: ledger, now: c.time.clock()}
+	ch.err = ch.apply(ch.step)
+	if _, refusal := errors.AsType[*coordinator.Error](ch.err); ch.err != nil && !refusal {
+		return coordinator.ErrInternal(ch.err)
 	}
-	ledger.flush()
-	if err := tx.Commit(); err != nil {
-		return -1, c.commitFailed(err)
-	}
-	committed = true
-	return -1, nil
+	return nil
 }
 
 // commitFailed judges a failed commit. A full disk shows before the page that makes the

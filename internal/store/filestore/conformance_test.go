@@ -16,6 +16,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Storage {
+		t.Helper()
 		dir := t.TempDir()
 		var last *Store
 		return storetest.Storage{

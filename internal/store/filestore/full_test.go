@@ -94,13 +94,16 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for what, works := range map[string]func(t *testing.T, d *fullDisk) error{
 		"abort": func(t *testing.T, d *fullDisk) error {
+			t.Helper()
 			_, err := d.Abort(t.Context(), coordinator.AbortCall{Job: coordinator.DefaultJob, ID: d.pending})
 			return err
 		},
 		"delete": func(t *testing.T, d *fullDisk) error {
+			t.Helper()
 			return d.Delete(t.Context(), coordinator.DeleteCall{Job: coordinator.DefaultJob, ID: d.completed})
 		},
 		"cleanup": func(t *testing.T, d *fullDisk) error {
+			t.Helper()
 			result, err := d.Cleanup(t.Context(), coordinator.CleanupCall{Job: coordinator.DefaultJob, Max: 100})
 			if len(result.Deleted) != 2 {
 				t.Errorf("deleted = %v, want both", result.Deleted)
@@ -108,10 +111,12 @@ func TestFullDisk(t *testing.T) {
 			return err
 		},
 		"recover": func(t *testing.T, d *fullDisk) error {
+			t.Helper()
 			_, err := d.Recover(t.Context(), coordinator.RecoverCall{Job: coordinator.DefaultJob, LeaseMs: 1000})
 			return err
 		},
 		"expiry": func(t *testing.T, d *fullDisk) error {
+			t.Helper()
 			d.now.Add(fullDiskTimeout + 1)
 			return d.Sweep(t.Context(), coordinator.SweepCall{})
 		},

@@ -167,7 +167,7 @@ func (s *step) find(ref coordinator.Ref, late bool) (*checkpoint, error) {
 		refusal = coordinator.ErrCheckpointDeleted(ref.Job, ref.ID)
 	}
 	if late {
-		s.nextSteps(j, refusal)
+		return nil, s.nextSteps(j, refusal)
 	}
 	return nil, refusal
 }

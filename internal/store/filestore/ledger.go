@@ -82,20 +82,30 @@ func (l *ledger) drop(parent *bolt.Bucket, name []byte) {
 }
 
 // flush encodes what was changed in memory.
-func (l *ledger) flush() {
+func (l *ledger) flush() error {
 	for _, j := range l.jobs {
-		if j == nil {
-			continue
-		}
 		for _, c := range j.read {
 			if c != nil && c.changed {
-				l.putJSON(c.b, keyRecord, &c.record)
+				if err := encode(c.b, &c.record); err != nil {
+					return fmt.Errorf("write checkpoint %d of job %q: %w", c.id, j.name, err)
+				}
 			}
 		}
 		if j.changed {
-			l.putJSON(j.b, keyRecord, &j.jobRecord)
+			if err := encode(j.b, &j.jobRecord); err != nil {
+				return fmt.Errorf("write job %q: %w", j.name, err)
+			}
 		}
 	}
+	return nil
+}
+
+func encode(b *bolt.Bucket, record any) error {
+	text, err := json.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	return b.Put(keyRecord, text) //nolint:wrapcheck // flush says what.
 }
 
 // report queues what the observer is told once the change is durable.

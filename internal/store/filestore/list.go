@@ -115,8 +115,9 @@ func (c *checkpoint) matches(call coordinator.ListCall, now int64) bool {
 // Jobs reads the state of every job.
 func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 	return read(ctx, s, func(st *step) ([]coordinator.JobState, error) {
-		var states []coordinator.JobState
-		for _, j := range st.readableJobs() {
+		jobs := st.readableJobs()
+		states := make([]coordinator.JobState, 0, len(jobs))
+		for _, j := range jobs {
 			states = append(states, st.jobState(j))
 		}
 		return states, nil

@@ -27,15 +27,11 @@ func TestSharedPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	acknowledge(t, s, id, "task-1", nil)
-	source, err := s.OpenRestore(t.Context(), coordinator.RestoreCall{Ref: ref(id)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := source.Parts()[0].PartInfo; got != (coordinator.PartInfo{Entries: 40, Bytes: int64(len(want)), Digest: digestOf(want)}) {
+	if got := openRestore(t, s, id).Parts()[0].PartInfo; got != (coordinator.PartInfo{Entries: 40, Bytes: int64(len(want)), Digest: digestOf(want)}) {
 		t.Errorf("the part is %+v", got)
 	}
 
-	read := func(off, n int) {
+	read := func(t *testing.T, source coordinator.RestoreSource, off, n int) {
 		t.Helper()
 		p := make([]byte, n)
 		got, err := source.ReadAt(t.Context(), 0, p, int64(off))
@@ -44,16 +40,20 @@ func TestSharedPart(t *testing.T) {
 		}
 	}
 	t.Run("onwards in pieces of any length", func(t *testing.T) {
+		t.Parallel()
+		source := openRestore(t, s, id)
 		for _, n := range []int{5, 64, 100, 4096, len(want)} {
 			for off := 0; off < len(want); off += n {
-				read(off, min(n, len(want)-off))
+				read(t, source, off, min(n, len(want)-off))
 			}
 		}
 	})
 	t.Run("from anywhere to anywhere", func(t *testing.T) {
+		t.Parallel()
+		source := openRestore(t, s, id)
 		for off := len(want) - 1; off >= 0; off -= 13 {
-			read(off, min(50, len(want)-off))
-			read(off/2, min(50, len(want)-off/2))
+			read(t, source, off, min(50, len(want)-off))
+			read(t, source, off/2, min(50, len(want)-off/2))
 		}
 	})
 }

@@ -65,7 +65,7 @@ const schemaVersion = 1
 // says what to do; most often another process has the directory.
 func Open(dir string, options Options) (*Store, error) {
 	options = options.orDefaults()
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil { //nolint:gosec // The operator says where data lies.
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
 	db, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, &bolt.Options{

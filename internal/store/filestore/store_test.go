@@ -165,18 +165,25 @@ func acknowledge(t testing.TB, s *Store, id int64, task string, b []byte) {
 	}
 }
 
-// restored reads the parts of a snapshot, one after the other.
-func restored(t testing.TB, s *Store, id int64) []byte {
+// openRestore opens a restore of everything until the test ends.
+func openRestore(t testing.TB, s *Store, id int64) coordinator.RestoreSource {
 	t.Helper()
 	source, err := s.OpenRestore(t.Context(), coordinator.RestoreCall{Ref: ref(id), LeaseMs: 60_000, Token: "restore"})
 	if err != nil {
 		t.Fatalf("open restore: %v", err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := source.Close(); err != nil {
 			t.Errorf("close restore: %v", err)
 		}
-	}()
+	})
+	return source
+}
+
+// restored reads the parts of a snapshot, one after the other.
+func restored(t testing.TB, s *Store, id int64) []byte {
+	t.Helper()
+	source := openRestore(t, s, id)
 	var all []byte
 	for i, p := range source.Parts() {
 		from := len(all)

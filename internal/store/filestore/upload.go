@@ -165,7 +165,8 @@ func (u *upload) admit(st *step, c *checkpoint) error {
 	case r.Status == coordinator.StatusCompleted:
 		return late()
 	case tasks >= coordinator.MaxTasksPerCheckpoint && c.part(u.call.TaskID) == nil:
-		return coordinator.ErrLimitExceeded("tasksPerCheckpoint", coordinator.MaxTasksPerCheckpoint, fmt.Sprintf("Checkpoint %d has parts of %d tasks already", c.id, tasks))
+		what := fmt.Sprintf("Checkpoint %d has parts of %d tasks already", c.id, tasks)
+		return coordinator.ErrLimitExceeded("tasksPerCheckpoint", coordinator.MaxTasksPerCheckpoint, what)
 	}
 	return nil
 }
