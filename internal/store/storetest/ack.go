@@ -166,6 +166,7 @@ func testAck(t *testing.T, s suite) {
 		expired := r.trigger(requires(2), timeout(10))
 		r.accept(expired.ID, "task-1")
 		r.clock.Advance(11)
+		r.trigger()
 		current := r.trigger()
 		for _, late := range []struct {
 			id   int64
@@ -175,7 +176,7 @@ func testAck(t *testing.T, s suite) {
 			{gone.ID, coordinator.CodeCheckpointAborted},
 			{expired.ID, coordinator.CodeCheckpointExpired},
 		} {
-			refusal := r.ackRefused(late.want, late.id, "task-late", with(part("task-late", "k", "1")))
+			refusal := r.ackRefused(late.want, late.id, "task-late", with(bigPart("task-late", 2*coordinator.ChunkBytes)))
 			wantNextSteps(t, refusal, current.ID, done.ID)
 		}
 		wantNextSteps(t, r.ackRefused(coordinator.CodeCheckpointExpired, expired.ID, "task-1"), current.ID, done.ID)

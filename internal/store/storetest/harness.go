@@ -41,7 +41,7 @@ type Storage struct {
 	// while the handles are open and idle. Records of Idempotency-Keys, names of jobs and
 	// counters are not leftovers. Nil checks nothing.
 	Leftovers func(t testing.TB) []string
-	// Damage falsifies a stored part behind the store's back. It is called while no
+	// Damage falsifies what is stored behind the store's back. It is called while no
 	// handle is open. Nil leaves the tests of damage out, which the log tells.
 	Damage func(t testing.TB, damage Damage)
 }
@@ -54,7 +54,8 @@ type Options struct {
 	Observer coordinator.Observer
 }
 
-// Damage names the stored part of an acknowledged task and what shall happen to it.
+// Damage names a completed checkpoint, the stored part of a task of it, and what shall
+// happen to them.
 type Damage struct {
 	Job    string
 	ID     int64
@@ -62,14 +63,16 @@ type Damage struct {
 	Kind   DamageKind
 }
 
-// DamageKind is what becomes of the bytes of a part. Its record stays as it is.
+// DamageKind is what becomes of a checkpoint.
 type DamageKind int
 
-// LoseLast takes the last stored piece of the bytes away (a chunk, a file, a value), Cut
-// the last byte only.
+// LoseLast takes the last stored piece of the part's bytes away (a chunk, a file, a
+// value), Cut the last byte only; the records stay as they are. NewerVersion leaves the
+// part alone and makes 2 the version of the snapshot in the record.
 const (
 	LoseLast DamageKind = iota + 1
 	Cut
+	NewerVersion
 )
 
 // Run runs the whole suite.

@@ -19,6 +19,7 @@ func testRaces(t *testing.T, s suite) {
 		round    func(t *testing.T, r *rig, round int)
 	}{
 		{"of two last acks exactly one completes", raceLastAcks},
+		{"acks at once have places of their own", raceManyAcks},
 		{"the last ack and the deadline have one outcome, the same everywhere", raceDeadline},
 		{"an abort makes room for one trigger and no more", raceAbortTrigger},
 		{"a shared write that was answered is in the snapshot, a refused one is not", raceSharedWrite},
@@ -117,6 +118,29 @@ func raceLastAcks(t *testing.T, r *rig, round int) {
 	got := r.get(c.ID)
 	equal(t, "acknowledged", got.AcknowledgedTasks, required)
 	equal(t, "acks", len(got.Acks), required)
+	r.sameEverywhere(c.ID, coordinator.StatusCompleted)
+}
+
+func raceManyAcks(t *testing.T, r *rig, round int) {
+	const tasks = 8
+	c := r.trigger(requires(tasks))
+	a, b := r.either()
+	outcomes := make([]coordinator.AckOutcome, tasks)
+	errs := make([]error, tasks)
+	callers := make([]func(), tasks)
+	for i := range callers {
+		call := r.ackCall(c.ID, item(names(tasks)[i]))
+		callers[i] = func() { outcomes[i], errs[i] = r.ackFrom([]coordinator.Store{a, b}[i%2], call) }
+	}
+	meet(round, callers...)
+	places := map[int]bool{}
+	for i, outcome := range outcomes {
+		r.check("acknowledge", errs[i])
+		equal(t, "outcome", outcome.Outcome, coordinator.AckAccepted)
+		equal(t, "the last place completes", outcome.Status == coordinator.StatusCompleted, outcome.AcknowledgedTasks == tasks)
+		places[outcome.AcknowledgedTasks] = true
+	}
+	equal(t, "different places", len(places), tasks)
 	r.sameEverywhere(c.ID, coordinator.StatusCompleted)
 }
 

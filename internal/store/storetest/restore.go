@@ -244,6 +244,23 @@ func testRestoreLease(t *testing.T, s suite) {
 }
 
 func testRestoreDamage(t *testing.T, s suite) {
+	s.rule(t, "a snapshot of a newer version is refused, and is what it was otherwise", func(t *testing.T, r *rig) {
+		if r.storage.Damage == nil {
+			t.Skip("this storage offers no way to change a record")
+		}
+		c := r.completed()
+		r.betweenRuns(func() {
+			r.storage.Damage(t, Damage{Job: r.job, ID: c.ID, TaskID: "task-1", Kind: NewerVersion})
+		})
+		for _, id := range []int64{c.ID, coordinator.Latest} {
+			_, err := r.store.OpenRestore(t.Context(), r.restoreCall(id))
+			r.refused(err, coordinator.CodeUnsupportedVersion)
+		}
+		got := r.get(coordinator.Latest)
+		equal(t, "latest", got.ID, c.ID)
+		equal(t, "version", got.SnapshotVersion, 2)
+		r.wantIDs("deleted, so that the refused restore left no lease", r.cleanup(0).Deleted, c.ID)
+	})
 	for _, damage := range []struct {
 		what string
 		kind DamageKind
