@@ -6,6 +6,65 @@ import (
 	"strings"
 )
 
+// AckCall acknowledges a checkpoint for one or more tasks.
+type AckCall struct {
+	Job   string
+	ID    int64
+	Items []AckItem
+	// Keep is retention's number; 0 keeps all.
+	Keep  int
+	Token string
+}
+
+// AckItem is one task's word.
+type AckItem struct {
+	TaskID  string
+	Attempt int64
+	// Epoch is checked when given.
+	Epoch *int64
+	// Part replaces an uploaded part; nil lets the uploaded one count.
+	Part *PartContent
+	// Digest, when given, must be that of the part that would count.
+	Digest string
+}
+
+// PartContent is a part held in memory, as its restore bytes.
+type PartContent struct {
+	Content []byte
+	Entries int64
+	Digest  string
+}
+
+// AckStatus is what became of one [AckItem].
+type AckStatus string
+
+// The three outcomes.
+const (
+	AckAccepted  AckStatus = "acknowledged"
+	AckDuplicate AckStatus = "duplicate"
+	AckRefused   AckStatus = "refused"
+)
+
+// AckOutcome is one item's answer, as of its own place in the order.
+type AckOutcome struct {
+	TaskID            string
+	Outcome           AckStatus
+	Refusal           *Error // with AckRefused
+	Status            Status
+	AcknowledgedTasks int
+	RequiredTaskAcks  int
+	// LatencyMs is the time since the checkpoint's start, with AckAccepted.
+	LatencyMs int64
+}
+
+// AckResult has one outcome for each item, and where the checkpoint stands after them.
+type AckResult struct {
+	Outcomes          []AckOutcome
+	Status            Status
+	AcknowledgedTasks int
+	RequiredTaskAcks  int
+}
+
 // Acknowledge hands in one task's word. A repeat of an accepted one is AckDuplicate;
 // every other refusal is the error.
 func (c *Coordinator) Acknowledge(ctx context.Context, job string, id int64, item AckItem) (AckOutcome, error) {

@@ -2,6 +2,60 @@ package coordinator
 
 import "context"
 
+// CompleteCall completes by hand.
+type CompleteCall struct {
+	Job   string
+	ID    int64
+	Force bool
+	Keep  int
+	Token string
+}
+
+// AbortCall ends a pending checkpoint. With a TaskID it is that task's decline and is
+// checked like an acknowledgement.
+type AbortCall struct {
+	Job     string
+	ID      int64
+	TaskID  string
+	Attempt int64
+	Epoch   *int64
+	Message string
+	Token   string
+}
+
+// ExtendCall gives a pending checkpoint TimeoutMs more, counted from now; > 0.
+type ExtendCall struct {
+	Job       string
+	ID        int64
+	TimeoutMs int64
+}
+
+// Precondition is If-Match and If-None-Match of a request. Tags are without quotes.
+type Precondition struct {
+	// IfMatch are the tags one of which the resource must have; "*" is any existing.
+	IfMatch []string
+	// IfNoneMatch demands that the resource does not exist (If-None-Match: *).
+	IfNoneMatch bool
+}
+
+// UpdateCall changes what is not nil.
+type UpdateCall struct {
+	Job         string
+	ID          int64
+	Labels      *map[string]string
+	Description *string
+	Pinned      *bool
+	If          Precondition
+}
+
+// DeleteCall removes a checkpoint; Force also a pinned one.
+type DeleteCall struct {
+	Job   string
+	ID    int64
+	Force bool
+	If    Precondition
+}
+
 // Complete ends a pending checkpoint by hand; force does so although acknowledgements
 // are missing.
 func (c *Coordinator) Complete(ctx context.Context, job string, id int64, force bool) (Checkpoint, error) {
@@ -77,36 +131,6 @@ func (c *Coordinator) Delete(ctx context.Context, deletion DeleteCall) error {
 	return err
 }
 
-// Cleanup removes checkpoints until keep unpinned ones survive, in atomic steps. It
-// answers at most MaxCleanupAnswer ids and then says that there is more.
-func (c *Coordinator) Cleanup(ctx context.Context, job string, keep int64, dryRun bool) (CleanupResult, error) {
-	var f faults
-	f.param("job", CheckJob(job))
-	f.body("/keep", between(keep, 0, MaxID, "checkpoints"))
-	if err := f.err(); err != nil {
-		return CleanupResult{}, err
-	}
-	total := CleanupResult{Deleted: []int64{}, Skipped: []int64{}}
-	for {
-		step := min(CleanupStep, MaxCleanupAnswer-len(total.Deleted))
-		if dryRun {
-			step = MaxCleanupAnswer
-		}
-		result, err := call(c, "cleanup", func() (CleanupResult, error) {
-			return c.store.Cleanup(ctx, CleanupCall{Job: job, Keep: int(keep), DryRun: dryRun, Max: step})
-		})
-		if err != nil {
-			return total, err
-		}
-		total.Deleted = append(total.Deleted, result.Deleted...)
-		total.Skipped = append([]int64{}, result.Skipped...) // each step names all that it passed over
-		total.Kept, total.More = result.Kept, result.More
-		if dryRun || !result.More || len(total.Deleted) >= MaxCleanupAnswer || len(result.Deleted) == 0 {
-			return total, nil
-		}
-	}
-}
-
 // Get reads one checkpoint, or the latest completed one, with its first acknowledgements.
 func (c *Coordinator) Get(ctx context.Context, ref Ref) (CheckpointDetail, error) {
 	var f faults
@@ -119,46 +143,4 @@ func (c *Coordinator) Get(ctx context.Context, ref Ref) (CheckpointDetail, error
 		c.fillDigest(ctx, &detail.Checkpoint)
 	}
 	return detail, err
-}
-
-// List reads a page of checkpoints, newest first.
-func (c *Coordinator) List(ctx context.Context, list ListCall) (ListResult, error) {
-	var f faults
-	f.param("job", CheckJob(list.Job))
-	f.param("limit", between(int64(list.Limit), 1, MaxListLimit, "checkpoints"))
-	if list.Before >= 0 {
-		f.param("before", CheckCounter(list.Before))
-	}
-	if list.NotAckedBy != "" {
-		f.param("notAckedBy", CheckTaskID(list.NotAckedBy))
-	}
-	if err := f.err(); err != nil {
-		return ListResult{}, err
-	}
-	return call(c, "list", func() (ListResult, error) { return c.store.List(ctx, list) })
-}
-
-// Tasks reads a page of a checkpoint's tasks.
-func (c *Coordinator) Tasks(ctx context.Context, tasks TasksCall) (TasksResult, error) {
-	var f faults
-	f.ref(tasks.Job, tasks.ID)
-	f.param("limit", between(int64(tasks.Limit), 1, MaxListLimit, "tasks"))
-	if tasks.After != "" {
-		f.param("after", CheckTaskID(tasks.After))
-	}
-	if err := f.err(); err != nil {
-		return TasksResult{}, err
-	}
-	return call(c, "tasks", func() (TasksResult, error) { return c.store.Tasks(ctx, tasks) })
-}
-
-// Task reads one task of a checkpoint.
-func (c *Coordinator) Task(ctx context.Context, ref Ref, taskID string) (TaskState, error) {
-	var f faults
-	f.ref(ref.Job, ref.ID)
-	f.param("taskId", CheckTaskID(taskID))
-	if err := f.err(); err != nil {
-		return TaskState{}, err
-	}
-	return call(c, "task", func() (TaskState, error) { return c.store.Task(ctx, ref, taskID) })
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
-
 func TestTriggerRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	store := &scriptedStore{trigger: func(coordinator.TriggerCall) (coordinator.TriggerResult, error) {

@@ -7,6 +7,14 @@ import (
 	"strings"
 )
 
+// ManifestPart is one part of a snapshot in restore order. The shared state comes first
+// with Shared set, also when it is empty.
+type ManifestPart struct {
+	TaskID string
+	Shared bool
+	PartInfo
+}
+
 // AppendManifest appends one line a part, `<sha256 hex> <bytes> <entries> <taskId>`,
 // with "-" for the shared state. Task ids have no control characters, so a line is a line.
 func AppendManifest(dst []byte, parts []ManifestPart) []byte {

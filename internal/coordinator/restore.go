@@ -12,6 +12,37 @@ import (
 	"time"
 )
 
+// RestoreCall opens a completed checkpoint for reading.
+type RestoreCall struct {
+	Ref
+	// Tasks selects parts; nil selects all of them and the shared state.
+	Tasks []string
+	// Shared adds the shared state to selected Tasks.
+	Shared bool
+	// LeaseMs is how long the lease lives without Renew; 0 takes none, for a look at the
+	// manifest only.
+	LeaseMs int64
+	// Token names the lease.
+	Token string
+}
+
+// RestoreSource is an open restore. Its methods are for one goroutine, except Renew.
+type RestoreSource interface {
+	Checkpoint() Checkpoint
+	// Parts are the selected parts in restore order.
+	Parts() []ManifestPart
+	// ReadAt fills p from part number part at off, and fails with CodeSnapshotDamaged
+	// when the bytes are not there as recorded. One call never reads across a
+	// ChunkBytes boundary's second; it may return fewer bytes than len(p) at a chunk's end.
+	ReadAt(ctx context.Context, part int, p []byte, off int64) (int, error)
+	// Renew prolongs the lease; an error means that the checkpoint is gone.
+	Renew(ctx context.Context) error
+	// Release gives the lease back at once.
+	Release(ctx context.Context) error
+	// Close frees what this process holds (files, buffers) and leaves the lease to its time.
+	Close() error
+}
+
 // RestoreRequest names what to read back.
 type RestoreRequest struct {
 	Ref

@@ -5,6 +5,54 @@ import (
 	"fmt"
 )
 
+// SharedOp is what a [SharedWrite] does.
+type SharedOp int
+
+// Put replaces the named keys, Delete removes exactly one, Clear removes all.
+const (
+	SharedPut SharedOp = iota + 1
+	SharedDelete
+	SharedClear
+)
+
+// SharedEntry is one key of shared state with its canonical JSON value.
+type SharedEntry struct {
+	Key   string
+	Value []byte
+}
+
+// SharedWrite changes shared state. If is checked against the single entry when Single,
+// else against the shared state as a whole.
+type SharedWrite struct {
+	Job     string
+	ID      int64
+	Op      SharedOp
+	Entries []SharedEntry
+	Single  bool
+	If      Precondition
+}
+
+// SharedWritten is the state after a write. Created tells that a single put made its
+// key; Tag is the entity tag of what was written (the entry's when Single).
+type SharedWritten struct {
+	Checkpoint Checkpoint
+	Created    bool
+	Tag        string
+}
+
+// SharedState is a checkpoint's whole shared state.
+type SharedState struct {
+	Checkpoint Checkpoint
+	Entries    []SharedEntry
+}
+
+// SharedValue is one entry of shared state with its entity tag.
+type SharedValue struct {
+	Checkpoint Checkpoint
+	Value      []byte
+	Tag        string
+}
+
 // WriteShared changes the shared state of a pending checkpoint. Values must be
 // canonical JSON.
 func (c *Coordinator) WriteShared(ctx context.Context, write SharedWrite) (SharedWritten, error) {

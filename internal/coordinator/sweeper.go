@@ -2,10 +2,14 @@ package coordinator
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 )
+
+// SweepCall carries retention's number to the sweep; 0 keeps all.
+type SweepCall struct {
+	Keep int
+}
 
 // Run does what no request waits for until ctx ends: it sweeps the store and watches
 // its health. Every replica runs it; no leader is needed, since each sweep is made of
@@ -41,40 +45,5 @@ func (c *Coordinator) sweep(ctx context.Context) {
 	})
 	if err != nil && ctx.Err() == nil {
 		c.observer.BackgroundFailed("sweep", err)
-	}
-}
-
-// Health reaches for the store and gives its warnings.
-func (c *Coordinator) Health(ctx context.Context) ([]Warning, error) {
-	return call(c, "health", func() ([]Warning, error) { return c.store.Health(ctx) })
-}
-
-// Jobs reads the state of every job.
-func (c *Coordinator) Jobs(ctx context.Context) ([]JobState, error) {
-	return call(c, "jobs", func() ([]JobState, error) { return c.store.Jobs(ctx) })
-}
-
-// healthWatch reports the store's coming and going once each.
-type healthWatch struct {
-	coordinator *Coordinator
-	known, up   bool
-	warnings    []Warning
-}
-
-func (h *healthWatch) look(ctx context.Context) {
-	warnings, err := h.coordinator.Health(ctx)
-	if ctx.Err() != nil {
-		return
-	}
-	up := err == nil
-	if !h.known || up != h.up || (up && !slices.Equal(warnings, h.warnings)) {
-		h.known, h.up, h.warnings = true, up, warnings
-		h.coordinator.observer.StoreChanged(up, warnings, err)
-	}
-	if up {
-		// Reading the jobs also tells the store the highest ids, its floor for new ones.
-		if _, err := h.coordinator.Jobs(ctx); err != nil && ctx.Err() == nil {
-			h.coordinator.observer.BackgroundFailed("jobs", err)
-		}
 	}
 }

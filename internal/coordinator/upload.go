@@ -6,6 +6,51 @@ import (
 	"time"
 )
 
+// UploadCall begins the upload of a task's part.
+type UploadCall struct {
+	Job     string
+	ID      int64
+	TaskID  string
+	Attempt int64
+	Epoch   *int64
+	// Token identifies the upload; the store keeps it with the part.
+	Token string
+}
+
+// Upload is one running upload. Its methods are for one goroutine, except Check.
+type Upload interface {
+	// WriteChunk stores chunk number index (from 0, each ChunkBytes long but the last).
+	// It may return before the chunk is durable and must not keep the slice; a failure
+	// shows in a later call, at the latest in Commit.
+	WriteChunk(ctx context.Context, index int, chunk []byte) error
+	// ReadAt reads back bytes handed to WriteChunk earlier.
+	ReadAt(ctx context.Context, p []byte, off int64) error
+	// Check renews the lease and answers the refusal that Commit would answer now.
+	Check(ctx context.Context) error
+	// Commit makes the part the task's own, all of it at once, and with Ack also
+	// acknowledges in the same step. Repeating it is harmless. Errors: the order above,
+	// CodeAckConflict, CodeLimitExceeded (MaxTasksPerCheckpoint).
+	Commit(ctx context.Context, call CommitCall) (CommitResult, error)
+	// Discard gives the chunks back. It is harmless after Commit.
+	Discard(ctx context.Context) error
+}
+
+// ChunkBytes is the size of every chunk of a part but the last.
+const ChunkBytes = 256 << 10
+
+// CommitCall ends an upload.
+type CommitCall struct {
+	Part PartInfo
+	// Ack acknowledges too; Keep is retention's number then.
+	Ack  bool
+	Keep int
+}
+
+// CommitResult has the acknowledgement's outcome when CommitCall.Ack was set.
+type CommitResult struct {
+	Ack *AckOutcome
+}
+
 // RunningUpload is an [Upload] that is watched: its checkpoint may end or its epoch may
 // pass while bytes are still coming, and its sender should learn so at once.
 type RunningUpload struct {

@@ -1,0 +1,56 @@
+package coordinator
+
+import "context"
+
+// RecoverRequest restarts a fleet; one Idempotency-Key for each crash gives every
+// worker the same answer.
+type RecoverRequest struct {
+	Job            string
+	IdempotencyKey *string
+}
+
+// Recover aborts everything pending, raises the epoch, and names and leases the
+// checkpoint to go on from.
+func (c *Coordinator) Recover(ctx context.Context, request RecoverRequest) (RecoverResult, error) {
+	var f faults
+	f.param("job", CheckJob(request.Job))
+	idempotency := Idempotency{Fingerprint: "recover", Token: newToken()}
+	if request.IdempotencyKey != nil {
+		f.param("Idempotency-Key", CheckIdempotencyKey(*request.IdempotencyKey))
+		idempotency.Key = *request.IdempotencyKey
+	}
+	if err := f.err(); err != nil {
+		return RecoverResult{}, err
+	}
+	result, err := call(c, "recover", func() (RecoverResult, error) {
+		return c.store.Recover(ctx, RecoverCall{Job: request.Job, LeaseMs: c.pace.RecoverLease.Milliseconds(), Idempotency: idempotency})
+	})
+	if err != nil {
+		return result, err
+	}
+	if !result.Repeated {
+		c.observer.Recovered(request.Job, result)
+	}
+	if result.Checkpoint != nil {
+		c.fillDigest(ctx, result.Checkpoint)
+	}
+	return result, nil
+}
+
+// RecoverCall restarts the fleet.
+type RecoverCall struct {
+	Job string
+	// LeaseMs is how long the answered checkpoint is held.
+	LeaseMs int64
+	Idempotency
+}
+
+// RecoverResult is the job's new epoch and the checkpoint to go on from, as it is now;
+// nil when the job truly has none.
+type RecoverResult struct {
+	Epoch      int64
+	Checkpoint *Checkpoint
+	Repeated   bool
+	// Ended are the ids that this call aborted or expired.
+	Ended []int64
+}

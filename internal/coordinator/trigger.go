@@ -1,0 +1,154 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// TriggerRequest is a trigger as a caller states it; nil fields take the settings.
+type TriggerRequest struct {
+	Job              string            `json:"-"`
+	RequiredTaskAcks *int64            `json:"requiredTaskAcks,omitempty"`
+	Tasks            []string          `json:"tasks,omitempty"`
+	TimeoutMs        *int64            `json:"timeoutMs,omitempty"`
+	Labels           map[string]string `json:"labels,omitempty"`
+	Description      string            `json:"description,omitempty"`
+	Pinned           bool              `json:"pinned,omitempty"`
+	// IdempotencyKey is nil when the caller sent none.
+	IdempotencyKey *string `json:"-"`
+}
+
+// Trigger makes a pending checkpoint in a job, which exists from then on.
+func (c *Coordinator) Trigger(ctx context.Context, request TriggerRequest) (TriggerResult, error) {
+	required, err := request.check(c.settings)
+	if err != nil {
+		return TriggerResult{}, err
+	}
+	timeout := c.settings.TimeoutMs
+	if request.TimeoutMs != nil {
+		timeout = *request.TimeoutMs
+	}
+	idempotency, err := request.idempotency()
+	if err != nil {
+		return TriggerResult{}, err
+	}
+	result, err := call(c, "trigger", func() (TriggerResult, error) {
+		return c.store.Trigger(ctx, TriggerCall{
+			Job: request.Job, RequiredTaskAcks: required, Tasks: request.Tasks, TimeoutMs: max(0, timeout),
+			MaxConcurrent: c.settings.MaxConcurrent, Labels: request.Labels, Description: request.Description,
+			Pinned: request.Pinned, Idempotency: idempotency,
+		})
+	})
+	if err == nil && !result.Repeated {
+		c.observer.Triggered(result.Checkpoint)
+	}
+	return result, err
+}
+
+// check validates the request and resolves how many acknowledgements complete it.
+func (r TriggerRequest) check(settings Settings) (int, error) {
+	var f faults
+	f.param("job", CheckJob(r.Job))
+	required := int64(settings.RequiredTaskAcks)
+	if r.RequiredTaskAcks != nil {
+		required = *r.RequiredTaskAcks
+		f.body("/requiredTaskAcks", between(required, 1, MaxRequiredTaskAcks, "acknowledgements"))
+	}
+	if r.Tasks != nil {
+		f.tasks(r.Tasks)
+		if r.RequiredTaskAcks != nil && required != int64(len(r.Tasks)) {
+			f.body("/requiredTaskAcks", Violation(fmt.Sprintf("With tasks it must equal their number, %d; or leave it out.", len(r.Tasks))))
+		}
+		required = int64(len(r.Tasks))
+	}
+	if r.TimeoutMs != nil && *r.TimeoutMs > MaxTimeoutMs {
+		f.body("/timeoutMs", Violation(fmt.Sprintf("A timeout has at most %d milliseconds; 0 is for ever.", int64(MaxTimeoutMs))))
+	}
+	f.labels(r.Labels)
+	f.body("/description", atMost(r.Description, MaxDescriptionBytes))
+	if r.IdempotencyKey != nil {
+		f.param("Idempotency-Key", CheckIdempotencyKey(*r.IdempotencyKey))
+	}
+	if err := f.err(); err != nil {
+		return 0, err
+	}
+	if len(r.Tasks) > MaxTasks {
+		return 0, ErrLimitExceeded("tasks", MaxTasks, fmt.Sprintf("The trigger names %d tasks", len(r.Tasks)))
+	}
+	return int(required), nil
+}
+
+// tasks adds the faults of a list of task names: empty, malformed, repeated.
+func (f *faults) tasks(tasks []string) {
+	if len(tasks) == 0 {
+		f.body("/tasks", Violation("The list must name at least one task; leave it out to let any task acknowledge."))
+	}
+	if len(tasks) > MaxTasks {
+		return // refused as a count, without a fault for each
+	}
+	first := make(map[string]int, len(tasks))
+	for i, task := range tasks {
+		pointer := fmt.Sprintf("/tasks/%d", i)
+		f.body(pointer, CheckTaskID(task))
+		if earlier, seen := first[task]; seen {
+			f.body(pointer, Violation(fmt.Sprintf("The task stands at /tasks/%d already.", earlier)))
+		} else {
+			first[task] = i
+		}
+		if len(f.fields) >= maxFaults {
+			return
+		}
+	}
+}
+
+// maxFaults bounds an answer about a list that is wrong throughout.
+const maxFaults = 20
+
+// idempotency makes the record that finds this request again. The fingerprint is of the
+// body as it was sent, not of the settings that complete it: those may differ between
+// replicas or after a restart, and the key must still find its checkpoint.
+func (r TriggerRequest) idempotency() (Idempotency, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return Idempotency{}, ErrInternal(err)
+	}
+	sum := sha256.Sum256(body)
+	out := Idempotency{Fingerprint: hex.EncodeToString(sum[:]), Token: newToken()}
+	if r.IdempotencyKey != nil {
+		out.Key = *r.IdempotencyKey
+	}
+	return out, nil
+}
+
+// TriggerCall asks for a new checkpoint.
+type TriggerCall struct {
+	Job              string
+	RequiredTaskAcks int
+	// Tasks are the only tasks that may acknowledge; nil lets any.
+	Tasks         []string
+	TimeoutMs     int64
+	MaxConcurrent int
+	Labels        map[string]string
+	Description   string
+	Pinned        bool
+	Idempotency
+}
+
+// Idempotency makes a call repeatable. Key is the caller's Idempotency-Key ("" is
+// none), Fingerprint identifies the body it came with, and Token identifies this very
+// call, so that the store may be asked again after a lost reply.
+type Idempotency struct {
+	Key         string
+	Fingerprint string
+	Token       string
+}
+
+// TriggerResult is the checkpoint as it is now. Repeated is true when an earlier call
+// with the same Idempotency-Key made it.
+type TriggerResult struct {
+	Checkpoint Checkpoint
+	Repeated   bool
+}
