@@ -59,7 +59,7 @@ func (b *heldBody) peek() error {
 }
 
 // Close closes what is behind.
-func (b *heldBody) Close() error { return b.source.Close() }
+func (b *heldBody) Close() error { return b.source.Close() } //nolint:wrapcheck // It only stands in front.
 
 // real is the body as it was sent.
 func (b *heldBody) real() io.Reader {
@@ -71,8 +71,8 @@ type endReader struct{ body *heldBody }
 
 func (r endReader) Read(p []byte) (int, error) {
 	n, err := r.body.source.Read(p)
-	r.body.ended = r.body.ended || err == io.EOF //nolint:errorlint // a body ends with io.EOF itself
-	return n, err                                //nolint:wrapcheck // Readers pass errors on.
+	r.body.ended = r.body.ended || err == io.EOF
+	return n, err //nolint:wrapcheck // Readers pass errors on.
 }
 
 // bodyError is a body that could not be read to its end, which is the sender's doing.

@@ -16,8 +16,8 @@ var (
 	entityTag  = regexp.MustCompile(`(?:W/)?"[!#-~\x80-\xff]*"`)
 )
 
-// tagsOf splits If-Match or If-None-Match into tags with their quotes; any is the star.
-func tagsOf(name, header string) (tags []string, any bool, err error) {
+// tagsOf splits If-Match or If-None-Match into tags with their quotes; star is the asterisk.
+func tagsOf(name, header string) (tags []string, star bool, err error) {
 	if strings.TrimSpace(header) == "*" {
 		return nil, true, nil
 	}

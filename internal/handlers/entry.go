@@ -28,7 +28,9 @@ func (s *server) GetLatestSharedEntry(ctx context.Context, request api.GetLatest
 
 // GetLatestSharedEntryByKey reads one of the latest completed checkpoint by the key in the
 // query.
-func (s *server) GetLatestSharedEntryByKey(ctx context.Context, request api.GetLatestSharedEntryByKeyRequestObject) (api.GetLatestSharedEntryByKeyResponseObject, error) {
+func (s *server) GetLatestSharedEntryByKey(
+	ctx context.Context, request api.GetLatestSharedEntryByKeyRequestObject,
+) (api.GetLatestSharedEntryByKeyResponseObject, error) {
 	return s.readEntry(ctx, latestOf(request.Params.Job), request.Params.Key, request.Params.Type)
 }
 
@@ -108,7 +110,9 @@ func (s *server) PutSharedEntryByKey(ctx context.Context, request api.PutSharedE
 	return api.PutSharedEntryByKey204Response{Headers: api.SharedEntryReplacedResponseHeaders{ETag: quoted(written.Tag)}}, err
 }
 
-func (s *server) putEntry(ctx context.Context, job *string, id api.ID, key string, raw []byte, ifMatch, ifNoneMatch *string) (coordinator.SharedWritten, error) {
+func (s *server) putEntry(
+	ctx context.Context, job *string, id api.ID, key string, raw []byte, ifMatch, ifNoneMatch *string,
+) (coordinator.SharedWritten, error) {
 	write, err := sharedWriteOf(job, id, coordinator.SharedPut, ifMatch, ifNoneMatch)
 	if err != nil {
 		return coordinator.SharedWritten{}, err
@@ -127,7 +131,9 @@ func (s *server) DeleteSharedEntry(ctx context.Context, request api.DeleteShared
 }
 
 // DeleteSharedEntryByKey removes one shared entry by the key in the query.
-func (s *server) DeleteSharedEntryByKey(ctx context.Context, request api.DeleteSharedEntryByKeyRequestObject) (api.DeleteSharedEntryByKeyResponseObject, error) {
+func (s *server) DeleteSharedEntryByKey(
+	ctx context.Context, request api.DeleteSharedEntryByKeyRequestObject,
+) (api.DeleteSharedEntryByKeyResponseObject, error) {
 	return api.DeleteSharedEntryByKey204Response{}, s.deleteEntry(ctx, request.Params.Job, request.ID, request.Params.Key, request.Params.IfMatch)
 }
 

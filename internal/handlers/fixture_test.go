@@ -29,6 +29,7 @@ type fixture struct {
 
 // on is the fixture for a subtest.
 func (f *fixture) on(t *testing.T) *fixture {
+	t.Helper()
 	g := *f
 	g.t = t
 	return &g
@@ -87,13 +88,13 @@ func serve(t *testing.T, with ...setup) *fixture {
 		s = with[0]
 	}
 	f := &fixture{t: t, clock: &clock{now: 1_795_977_600_000}, log: new(causes)}
-	real, err := filestore.Open(t.TempDir(), filestore.Options{Clock: f.clock.Now})
+	embedded, err := filestore.Open(t.TempDir(), filestore.Options{Clock: f.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var store coordinator.Store = real
+	var store coordinator.Store = embedded
 	if s.store != nil {
-		store = s.store(real)
+		store = s.store(embedded)
 	}
 	settings := coordinator.DefaultSettings()
 	if s.settings != nil {
@@ -107,7 +108,7 @@ func serve(t *testing.T, with ...setup) *fixture {
 	f.client = f.server.Client()
 	t.Cleanup(func() {
 		f.server.Close()
-		if err := real.Close(); err != nil {
+		if err := embedded.Close(); err != nil {
 			t.Errorf("close the store: %v", err)
 		}
 	})

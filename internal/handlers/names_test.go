@@ -26,19 +26,18 @@ func TestAwkwardKeysComeBackByEveryRoute(t *testing.T) {
 	f := serve(t)
 	path := f.trigger(`{"requiredTaskAcks":1}`)
 	for _, key := range awkwardKeys {
-		value, _ := json.Marshal("value of " + key)
+		value := jsonString("value of " + key)
 		byPath, byQuery := path+"/state/"+url.PathEscape(key), path+"/entry?key="+url.QueryEscape(key)
-		f.do("PUT", byPath, string(value)).want(http.StatusCreated)
-		f.do("PUT", byQuery, string(value)).want(http.StatusNoContent) // the same entry
+		f.do("PUT", byPath, value).want(http.StatusCreated)
+		f.do("PUT", byQuery, value).want(http.StatusNoContent) // the same entry
 		for _, route := range []string{byPath, byQuery} {
-			if got := f.do("GET", route, "").want(http.StatusOK).body; got != string(value) {
+			if got := f.do("GET", route, "").want(http.StatusOK).body; got != value {
 				t.Errorf("key %q came back as %s", key, got)
 			}
 		}
 		f.do("DELETE", byPath, "").want(http.StatusNoContent)
 		f.do("GET", byQuery, "").refused(coordinator.CodeKeyNotFound)
-		name, _ := json.Marshal(key)
-		f.do("PATCH", path+"/state", `{"state":{`+string(name)+`:`+string(value)+`}}`).want(http.StatusNoContent)
+		f.do("PATCH", path+"/state", `{"state":{`+jsonString(key)+`:`+value+`}}`).want(http.StatusNoContent)
 	}
 	f.do("POST", path+"/complete?force=true", "").want(http.StatusOK)
 
@@ -74,8 +73,11 @@ func TestAwkwardKeysComeBackByEveryRoute(t *testing.T) {
 func TestAwkwardTaskIDsComeBackByEveryRoute(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
-	names, _ := json.Marshal(append([]string{"inline"}, awkward...))
-	path := f.trigger(`{"tasks":` + string(names) + `}`)
+	names := jsonString("inline")
+	for _, id := range awkward {
+		names += "," + jsonString(id)
+	}
+	path := f.trigger(`{"tasks":[` + names + `]}`)
 	f.do("POST", path+"/acks", `{"taskId":"inline"}`).want(http.StatusOK)
 	for _, id := range awkward {
 		route, name := path+"/tasks/"+url.PathEscape(id), jsonString(id)
@@ -116,7 +118,10 @@ func TestAwkwardTaskIDsComeBackByEveryRoute(t *testing.T) {
 }
 
 func jsonString(text string) string {
-	b, _ := json.Marshal(text) // a string has no error
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // no string has one
+	}
 	return string(b)
 }
 

@@ -90,7 +90,7 @@ func (p queryParameter) check(values []string, params reflect.Value) error {
 	case reflect.Bool:
 		valid = value == "true" || value == "false"
 	case reflect.String:
-		if enumeration, ok := params.FieldByIndex(p.field).Interface().(interface{ Valid() bool }); ok {
+		if enumeration, ok := reflect.TypeAssert[interface{ Valid() bool }](params.FieldByIndex(p.field)); ok {
 			valid = enumeration.Valid()
 		}
 	default:

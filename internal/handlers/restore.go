@@ -193,7 +193,10 @@ func (s *server) HeadRestoreLatest(ctx context.Context, request api.HeadRestoreL
 	return describedRestore(headers), nil
 }
 
-func (s *server) describeRestore(ctx context.Context, request coordinator.RestoreRequest, ifNoneMatch *string) (headers api.RestoreHeadersResponseHeaders, same bool, err error) {
+// describeRestore opens a restore without a lease; same tells that the client has it.
+func (s *server) describeRestore(
+	ctx context.Context, request coordinator.RestoreRequest, ifNoneMatch *string,
+) (headers api.RestoreHeadersResponseHeaders, same bool, err error) {
 	restore, err := s.coordinator.OpenManifest(ctx, request)
 	if err != nil {
 		return headers, false, err

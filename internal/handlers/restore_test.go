@@ -213,7 +213,7 @@ type breaking struct {
 
 func (s breaking) OpenRestore(ctx context.Context, call coordinator.RestoreCall) (coordinator.RestoreSource, error) {
 	source, err := s.Store.OpenRestore(ctx, call)
-	return &breakingSource{RestoreSource: source, left: s.reads, err: s.err}, err //nolint:wrapcheck // As the store has it.
+	return &breakingSource{RestoreSource: source, left: s.reads, err: s.err}, err
 }
 
 type breakingSource struct {
@@ -226,7 +226,7 @@ func (s *breakingSource) ReadAt(ctx context.Context, part int, p []byte, off int
 	if s.left--; s.left < 0 {
 		return 0, s.err
 	}
-	return s.RestoreSource.ReadAt(ctx, part, p, off) //nolint:wrapcheck // As the store has it.
+	return s.RestoreSource.ReadAt(ctx, part, p, off)
 }
 
 func TestARestoreThatFailsInTheMiddleIsBrokenOff(t *testing.T) {
@@ -297,7 +297,7 @@ type watchedRestores struct {
 
 func (s watchedRestores) OpenRestore(ctx context.Context, call coordinator.RestoreCall) (coordinator.RestoreSource, error) {
 	source, err := s.Store.OpenRestore(ctx, call)
-	return watchedSource{source, s.closed}, err //nolint:wrapcheck // As the store has it.
+	return watchedSource{source, s.closed}, err
 }
 
 type watchedSource struct {
@@ -307,7 +307,7 @@ type watchedSource struct {
 
 func (s watchedSource) Close() error {
 	defer close(s.closed)
-	return s.RestoreSource.Close() //nolint:wrapcheck // As the store has it.
+	return s.RestoreSource.Close()
 }
 
 func TestALookAtARestoreHoldsNoLease(t *testing.T) {

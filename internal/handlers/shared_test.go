@@ -38,8 +38,12 @@ func TestSharedStateIsWritableOnlyWhilePending(t *testing.T) {
 	f.do("PUT", path+"/state/k", `1`).want(http.StatusCreated)
 	f.do("POST", path+"/complete?force=true", "").want(http.StatusOK)
 	for _, call := range [][3]string{
-		{"PUT", "/state/k", "2"}, {"PUT", "/entry?key=k", "2"}, {"PATCH", "/state", `{"state":{"k":2}}`},
-		{"DELETE", "/state/k", ""}, {"DELETE", "/entry?key=k", ""}, {"DELETE", "/state", ""},
+		{"PUT", "/state/k", "2"},
+		{"PUT", "/entry?key=k", "2"},
+		{"PATCH", "/state", `{"state":{"k":2}}`},
+		{"DELETE", "/state/k", ""},
+		{"DELETE", "/entry?key=k", ""},
+		{"DELETE", "/state", ""},
 	} {
 		f.do(call[0], path+call[1], call[2]).refused(coordinator.CodeCheckpointCompleted)
 	}

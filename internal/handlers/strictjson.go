@@ -51,12 +51,12 @@ func decodeStrict(raw []byte, target any) error {
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
 		return invalidRequest(shortPointer(semantic.JSONPointer), semanticDetail(semantic))
 	}
-	return invalidJSON(raw, err)
+	return invalidJSON(raw)
 }
 
 // invalidJSON finds the sentence for a text that is not JSON. The decoder's own errors
 // speak of Go; the scanner of package snapshot refuses the same texts in our words.
-func invalidJSON(raw []byte, err error) *coordinator.Error {
+func invalidJSON(raw []byte) *coordinator.Error {
 	field := coordinator.FieldError{Detail: "It is not JSON."}
 	if _, canonical := snapshot.Canonical(raw); canonical != nil {
 		if syntax, ok := errors.AsType[*snapshot.SyntaxError](canonical); ok {
@@ -67,7 +67,6 @@ func invalidJSON(raw []byte, err error) *coordinator.Error {
 		Code:   coordinator.CodeInvalidJSON,
 		Detail: "The body is not strict JSON: mend it and send it again; errors has the place and the reason.",
 		Fields: []coordinator.FieldError{field},
-		Err:    nil,
 	}
 }
 

@@ -206,7 +206,7 @@ func (b *uploadBody) Read(p []byte) (int, error) {
 	if b.sum != nil {
 		b.sum.Write(p[:n])
 	}
-	if err != nil && err != io.EOF { //nolint:errorlint // io.EOF itself is the end, anything around it a failure
+	if err != nil && err != io.EOF {
 		err = &bodyError{err}
 	}
 	return n, err

@@ -244,7 +244,7 @@ type slowCommits struct{ coordinator.Store }
 
 func (s slowCommits) BeginUpload(ctx context.Context, call coordinator.UploadCall) (coordinator.Upload, error) {
 	upload, err := s.Store.BeginUpload(ctx, call)
-	return slowUpload{upload}, err //nolint:wrapcheck // A store's error is what the test looks at.
+	return slowUpload{upload}, err
 }
 
 type slowUpload struct{ coordinator.Upload }
@@ -252,9 +252,9 @@ type slowUpload struct{ coordinator.Upload }
 func (u slowUpload) Commit(ctx context.Context, call coordinator.CommitCall) (coordinator.CommitResult, error) {
 	select {
 	case <-ctx.Done():
-		return coordinator.CommitResult{}, ctx.Err() //nolint:wrapcheck // As above.
+		return coordinator.CommitResult{}, ctx.Err()
 	case <-time.After(100 * time.Millisecond):
-		return u.Upload.Commit(ctx, call) //nolint:wrapcheck // As above.
+		return u.Upload.Commit(ctx, call)
 	}
 }
 
@@ -282,8 +282,9 @@ func TestALargeUploadStreamsThroughTheStore(t *testing.T) {
 	go func() {
 		w := bufio.NewWriter(writer)
 		for i := range entries {
-			fmt.Fprintf(w, `{"key":"%d","value":"%s"}`+"\n", i, strings.Repeat("v", 50))
-			fmt.Fprintf(sum, `{"taskId":"a","key":"%d","value":"%s"}`+"\n", i, strings.Repeat("v", 50))
+			rest := fmt.Sprintf(`"key":"%d","value":"%s"}`+"\n", i, strings.Repeat("v", 50))
+			_, _ = w.WriteString("{" + rest) // Flush has the error
+			_, _ = io.WriteString(sum, `{"taskId":"a",`+rest)
 		}
 		_ = writer.CloseWithError(w.Flush())
 	}()
@@ -323,7 +324,7 @@ type watchedUploads struct {
 
 func (s watchedUploads) BeginUpload(ctx context.Context, call coordinator.UploadCall) (coordinator.Upload, error) {
 	upload, err := s.Store.BeginUpload(ctx, call)
-	return watchedUpload{upload, s.discarded}, err //nolint:wrapcheck // As the store has it.
+	return watchedUpload{upload, s.discarded}, err
 }
 
 type watchedUpload struct {
@@ -333,5 +334,5 @@ type watchedUpload struct {
 
 func (u watchedUpload) Discard(ctx context.Context) error {
 	defer close(u.discarded)
-	return u.Upload.Discard(ctx) //nolint:wrapcheck // As the store has it.
+	return u.Upload.Discard(ctx)
 }
