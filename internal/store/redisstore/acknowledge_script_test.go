@@ -73,6 +73,43 @@ func TestAcknowledgeScript(t *testing.T) {
 		})
 	})
 
+	t.Run("tells again, where it is asked again, that it completed the checkpoint", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t, "orders")
+		l.record(0, values{"required": "2"})
+		first, last := acks(0, "t1", 5, coordinator.AckItem{TaskID: "a"}), acks(0, "t2", 5, coordinator.AckItem{TaskID: "b"})
+		l.word(l.run(acknowledgeScript, first...), "ok")
+		l.word(l.run(acknowledgeScript, last...), "ok")
+		r := l.word(l.run(acknowledgeScript, first...), "ok")
+		l.same("outcome of the first", outcomes(r), []string{"[acknowledged 1 pending 0]"})
+		l.same("what its first run ended", len(r.before), 0)
+		r = l.word(l.run(acknowledgeScript, last...), "ok")
+		l.same("outcome of the last", outcomes(r), []string{"[acknowledged 2 completed 0]"})
+		l.same("what its first run ended", r.before, []coordinator.Transition{{Job: "orders", ID: 0, Status: coordinator.StatusCompleted, AcknowledgedTasks: 2}})
+
+		// Somebody completed it by hand with the last one in.
+		l.do("HSET", l.keys.record(0), "token", "other")
+		r = l.word(l.run(acknowledgeScript, last...), "ok")
+		l.same("what another call ended", len(r.before), 0)
+	})
+
+	t.Run("knows an empty part by its digest", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t, "orders")
+		l.record(0, values{})
+		empty := &coordinator.PartContent{Digest: coordinator.EmptyDigest}
+		for i, item := range []coordinator.AckItem{{TaskID: "a"}, {TaskID: "b", Part: empty}} {
+			l.word(l.run(acknowledgeScript, acks(0, "t"+decimal(int64(i)), 5, item)...), "ok")
+		}
+		r := l.word(l.run(acknowledgeScript, acks(0, "t2", 5,
+			coordinator.AckItem{TaskID: "a", Part: empty}, coordinator.AckItem{TaskID: "b", Digest: coordinator.EmptyDigest},
+			coordinator.AckItem{TaskID: "a", Digest: "sha256:x"}, coordinator.AckItem{TaskID: "b", Part: aPart("x", "sha256:x")},
+		)...), "ok")
+		l.same("outcomes", outcomes(r), []string{
+			"[duplicate 2 pending]", "[duplicate 2 pending]", "[refused 2 pending ack_conflict a]", "[refused 2 pending ack_conflict b]",
+		})
+	})
+
 	t.Run("stores a part that comes with the item, in place of an uploaded one", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t, "orders")

@@ -82,6 +82,19 @@ func TestCleanupScript(t *testing.T) {
 		l.same("as", r.ended[0].Status, coordinator.StatusExpired)
 	})
 
+	t.Run("counts what is left of those that ended", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t, "orders")
+		for id := range int64(20) {
+			l.record(id, values{"status": "aborted"})
+		}
+		l.record(20, values{})
+		l.now += 60_001
+		r := l.word(l.run(cleanupScript, 20, 100, "0"), "ok")
+		l.same("reply", r.body, []any{ids(), ids(), "20", "0"})
+		l.same("evicted", r.evicted, []int64{0})
+	})
+
 	t.Run("forgets what is not ours, and counts it neither way", func(t *testing.T) {
 		t.Parallel()
 		l := mixed(t)

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"testing"
+	"time"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
@@ -55,6 +56,12 @@ func TestRecoverScript(t *testing.T) {
 		l.same("checkpoint", shown(r.body[2].([]any)[0]), "0")
 		l.same("ended ids", r.body[3:], []any{})
 		l.same("pending", l.members(l.keys.pending()), []string{"2"})
+		record := l.keys.repeat(repeatRecover, "crash 1")
+		l.do("PEXPIRE", record, 1000)
+		l.word(restart(l, "crash 1", "t3", "f"), "ok")
+		if left := l.redis.PTTL(t.Context(), record).Val(); left < 23*time.Hour {
+			t.Errorf("after a use the record of repeats lives %v more, want a day", left)
+		}
 		l.same("the lease starts anew", l.redis.ZScore(t.Context(), l.keys.leases(0), "recover:1").Val(), float64(l.now+600_000))
 		l.unchanged(func() { l.word(restart(l, "crash 1", "t2", "other"), "idempotency_key_reused") })
 		l.do("DEL", l.keys.record(0))
@@ -62,6 +69,19 @@ func TestRecoverScript(t *testing.T) {
 		l.same("the deleted id", r.body, []any{"0"})
 		r = l.word(restart(l, "crash 2", "t3", "f"), "ok")
 		l.same("epoch of the next crash", r.body[0], "2")
+	})
+
+	t.Run("passes over what is not ours among the pending ones", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t, "orders")
+		l.record(0, values{})
+		l.record(1, values{})
+		l.do("SET", l.keys.record(0), "foreign")
+		r := l.word(restart(l, "", "t", "f"), "ok")
+		l.same("ended ids", r.body[3:], []any{"1"})
+		l.same("pending", l.members(l.keys.pending()), []string{})
+		l.same("deadlines", l.members(l.keys.deadlines()), []string{})
+		l.same("the foreign value", l.redis.Get(t.Context(), l.keys.record(0)).Val(), "foreign")
 	})
 
 	t.Run("says that there is nothing, and stays with it", func(t *testing.T) {

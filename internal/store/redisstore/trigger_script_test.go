@@ -128,6 +128,18 @@ func TestTriggerScript(t *testing.T) {
 		l.same("arguments", r.body, []any{"1", "600"})
 	})
 
+	t.Run("writes the expiry of overdue ones also where it refuses", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t, "orders")
+		l.record(0, values{"start": decimal(labTime - 60_001)})
+		l.record(1, values{})
+		args := aTrigger("one")
+		args.cap = 1
+		r := l.word(l.run(triggerScript, args.list()...), "too_many_pending")
+		l.same("ended", len(r.ended), 1)
+		l.same("status", l.field(l.keys.record(0), "status"), "expired")
+	})
+
 	t.Run("does not count an overdue one, and writes its expiry", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t, "orders")
@@ -210,9 +222,21 @@ func TestTriggerScriptWithStagedNames(t *testing.T) {
 	args.token, args.cap = "two", 1
 	l.word(l.run(stageNamesScript, "two", 60_000, "a", "b", "c"), "ok")
 	l.word(l.run(triggerScript, args.list()...), "too_many_pending")
-	if l.exists(l.keys.tasks("two")) || l.exists(l.keys.missing("two")) || l.exists(l.keys.stages()) {
-		t.Error("a refused trigger left its staged names behind")
+	gone := func(what, token string) {
+		t.Helper()
+		if l.exists(l.keys.tasks(token)) || l.exists(l.keys.missing(token)) || l.exists(l.keys.stages()) {
+			t.Errorf("%s left its staged names behind", what)
+		}
 	}
+	gone("a refused trigger", "two")
+	args.key, args.token, args.cap = "key", "three", 16
+	l.word(l.run(stageNamesScript, "three", 60_000, "a", "b", "c"), "ok")
+	l.word(l.run(triggerScript, args.list()...), "ok")
+	args.token = "four"
+	l.word(l.run(stageNamesScript, "four", 60_000, "a", "b", "c"), "ok")
+	r := l.word(l.run(triggerScript, args.list()...), "ok")
+	l.same("repeated", r.body[1], "1")
+	gone("a repeated trigger", "four")
 }
 
 func TestTriggerScriptAfterLostData(t *testing.T) {

@@ -36,11 +36,13 @@ func TestUpdateScript(t *testing.T) {
 				l.word(change(l, 0, "", "1", condition(false)...), "ok")
 				l.same(status+" and pinned: "+index, l.members(l.keys.base+index), []string{})
 				l.same("pinned", l.redis.SMembers(t.Context(), l.keys.pinned()).Val(), []string{"0"})
+				l.same("its record", l.field(l.keys.record(0), "pinned"), "1")
 			}
 			for range 2 {
 				l.word(change(l, 0, "", "0", condition(false)...), "ok")
 				l.same(status+" and unpinned: "+index, l.members(l.keys.base+index), []string{"0"})
 				l.same("pinned", l.exists(l.keys.pinned()), false)
+				l.same("its record", l.field(l.keys.record(0), "pinned"), "0")
 			}
 		}
 	})

@@ -19,7 +19,6 @@ if not find_job() then
   return refuse({ 'job_not_found' })
 end
 if not dry then
-  allow_full()
   expire_overdue(1000)
   trim_ended()
 end
