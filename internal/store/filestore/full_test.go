@@ -170,7 +170,7 @@ func TestFullDisk(t *testing.T) {
 				d.reserve.give()
 				d.fill(t)
 			}
-			if got := restored(t, d.Store, d.completed); !bytes.Equal(got, d.part) {
+			if got := restored(t, d.Store, d.completed, 60_000); !bytes.Equal(got, d.part) {
 				t.Errorf("%s the reserve: restored %d bytes, want %d", what, len(got), len(d.part))
 			}
 			if _, err := d.Get(t.Context(), ref(d.pending)); err != nil {

@@ -27,7 +27,7 @@ func TestSharedPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	acknowledge(t, s, id, "task-1", nil)
-	if got := openRestore(t, s, id).Parts()[0].PartInfo; got != (coordinator.PartInfo{Entries: 40, Bytes: int64(len(want)), Digest: digestOf(want)}) {
+	if got := openRestore(t, s, id, 0).Parts()[0].PartInfo; got != (coordinator.PartInfo{Entries: 40, Bytes: int64(len(want)), Digest: digestOf(want)}) {
 		t.Errorf("the part is %+v", got)
 	}
 
@@ -41,7 +41,7 @@ func TestSharedPart(t *testing.T) {
 	}
 	t.Run("onwards in pieces of any length", func(t *testing.T) {
 		t.Parallel()
-		source := openRestore(t, s, id)
+		source := openRestore(t, s, id, 0)
 		for _, n := range []int{5, 64, 100, 4096, len(want)} {
 			for off := 0; off < len(want); off += n {
 				read(t, source, off, min(n, len(want)-off))
@@ -50,7 +50,7 @@ func TestSharedPart(t *testing.T) {
 	})
 	t.Run("from anywhere to anywhere", func(t *testing.T) {
 		t.Parallel()
-		source := openRestore(t, s, id)
+		source := openRestore(t, s, id, 0)
 		for off := len(want) - 1; off >= 0; off -= 13 {
 			read(t, source, off, min(50, len(want)-off))
 			read(t, source, off/2, min(50, len(want)-off/2))

@@ -80,7 +80,7 @@ func TestOpen(t *testing.T) {
 		if got := names(t, dir); len(got) != 2 || got[0] != named[0] || got[1] != foreign {
 			t.Errorf("files = %v, want %s and %s", got, named[0], foreign)
 		}
-		if got := restored(t, s, id); !bytes.Equal(got, content) {
+		if got := restored(t, s, id, 0); !bytes.Equal(got, content) {
 			t.Errorf("restored %d bytes, want %d", len(got), len(content))
 		}
 	})
@@ -165,10 +165,10 @@ func acknowledge(t testing.TB, s *Store, id int64, task string, b []byte) {
 	}
 }
 
-// openRestore opens a restore of everything until the test ends.
-func openRestore(t testing.TB, s *Store, id int64) coordinator.RestoreSource {
+// openRestore opens a restore of everything until the test ends; leaseMs 0 takes no lease.
+func openRestore(t testing.TB, s *Store, id, leaseMs int64) coordinator.RestoreSource {
 	t.Helper()
-	source, err := s.OpenRestore(t.Context(), coordinator.RestoreCall{Ref: ref(id), LeaseMs: 60_000, Token: "restore"})
+	source, err := s.OpenRestore(t.Context(), coordinator.RestoreCall{Ref: ref(id), LeaseMs: leaseMs, Token: "restore"})
 	if err != nil {
 		t.Fatalf("open restore: %v", err)
 	}
@@ -181,9 +181,9 @@ func openRestore(t testing.TB, s *Store, id int64) coordinator.RestoreSource {
 }
 
 // restored reads the parts of a snapshot, one after the other.
-func restored(t testing.TB, s *Store, id int64) []byte {
+func restored(t testing.TB, s *Store, id, leaseMs int64) []byte {
 	t.Helper()
-	source := openRestore(t, s, id)
+	source := openRestore(t, s, id, leaseMs)
 	var all []byte
 	for i, p := range source.Parts() {
 		from := len(all)

@@ -48,7 +48,7 @@ func TestUpload(t *testing.T) {
 		if files := names(t, dir); len(files) != 1 {
 			t.Errorf("files = %v, want one", files)
 		}
-		if got := restored(t, s, id); len(got) != 2*InlineBytes+1 {
+		if got := restored(t, s, id, 0); len(got) != 2*InlineBytes+1 {
 			t.Errorf("restored %d bytes", len(got))
 		}
 	})
