@@ -50,6 +50,9 @@ func fillRedis(t *testing.T) *full {
 		t.Fatal(err)
 	}
 	f.expiring = result.Checkpoint.ID
+	if err := f.client.ZAdd(t.Context(), s.keys(coordinator.DefaultJob).deadlines(), redis.Z{Score: 1, Member: f.pending[1]}).Err(); err != nil {
+		t.Fatal(err)
+	}
 	f.close()
 	return f
 }
@@ -142,6 +145,14 @@ func TestAFullRedisStillFreesMemory(t *testing.T) {
 	job := coordinator.DefaultJob
 	ctx := t.Context()
 
+	// The clock steps back, and a deadline is where it does not belong.
+	f.now -= 5
+	if err := f.Sweep(ctx, coordinator.SweepCall{Keep: 5}); err != nil {
+		t.Errorf("sweep after a step back of the clock: %v", err)
+	}
+	if start := f.client.HGet(ctx, f.keys(job).record(f.expiring), "start").Val(); start != decimal(f.now) {
+		t.Errorf("after a step back of the clock to %d the start is %s", f.now, start)
+	}
 	f.now += 11
 	_, err := f.acknowledge(f.expiring, "late")
 	if err != nil {
