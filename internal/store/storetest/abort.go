@@ -3,8 +3,9 @@ package storetest
 import (
 	"testing"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 func testAbort(t *testing.T, s suite) {
@@ -45,15 +46,15 @@ func testAbort(t *testing.T, s suite) {
 		c := r.trigger(named("a", "b"))
 		r.accept(c.ID, "a", attempt(2))
 		r.refused(decline(c.ID, "stranger", 0, nil), coordinator.CodeTaskNotExpected)
-		r.refused(decline(c.ID, "b", 0, ptr[int64](1)), coordinator.CodeStaleEpoch)
+		r.refused(decline(c.ID, "b", 0, new(int64(1))), coordinator.CodeStaleEpoch)
 		r.refused(decline(c.ID, "a", 1, nil), coordinator.CodeStaleAttempt)
 		r.wantStatus(c.ID, coordinator.StatusPending)
-		r.check("decline", decline(c.ID, "b", 7, ptr[int64](0)))
+		r.check("decline", decline(c.ID, "b", 7, new(int64(0))))
 		r.ackRefused(coordinator.CodeStaleAttempt, r.trigger().ID, "b", attempt(6))
 	})
 	s.rule(t, "a given epoch is checked of any abort", func(t *testing.T, r *rig) {
 		c := r.trigger()
-		_, err := r.store.Abort(t.Context(), coordinator.AbortCall{Job: r.job, ID: c.ID, Epoch: ptr[int64](3), Token: r.token()})
+		_, err := r.store.Abort(t.Context(), coordinator.AbortCall{Job: r.job, ID: c.ID, Epoch: new(int64(3)), Token: r.token()})
 		r.refused(err, coordinator.CodeStaleEpoch)
 		r.wantStatus(c.ID, coordinator.StatusPending)
 	})

@@ -1,11 +1,13 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 func testAck(t *testing.T, s suite) {
@@ -240,7 +242,7 @@ func testAck(t *testing.T, s suite) {
 
 func wantNextSteps(t *testing.T, err error, current, latest int64) {
 	t.Helper()
-	refusal, ok := err.(*coordinator.Error) //nolint:errorlint // Stores give it unwrapped.
+	refusal, ok := errors.AsType[*coordinator.Error](err)
 	if !ok {
 		t.Fatalf("%v is no refusal", err)
 	}

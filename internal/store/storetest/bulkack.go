@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
@@ -78,11 +79,11 @@ func testBulkAck(t *testing.T, s suite) {
 		result := r.acks(c.ID, items...)
 		equal(t, "status", result.Status, coordinator.StatusCompleted)
 		equal(t, "entries", r.get(c.ID).Entries, coordinator.MaxBulkAcks)
-		want := ""
+		var want strings.Builder
 		for _, i := range items {
-			want += string(i.Part.Content)
+			want.Write(i.Part.Content)
 		}
-		equal(t, "the snapshot is as acknowledged", r.restored(c.ID) == want, true)
+		equal(t, "the snapshot is as acknowledged", r.restored(c.ID) == want.String(), true)
 	})
 	s.rule(t, "of an ended checkpoint every item says how it ended", func(t *testing.T, r *rig) {
 		c := r.aborted(requires(3))

@@ -3,8 +3,9 @@ package storetest
 import (
 	"testing"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 func testCleanup(t *testing.T, s suite) {

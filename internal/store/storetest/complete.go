@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -14,7 +15,7 @@ func testComplete(t *testing.T, s suite) {
 		r.accept(c.ID, tasks[0])
 		_, err := r.store.Complete(t.Context(), r.completeCall(c.ID, false))
 		r.refused(err, coordinator.CodeAcksMissing)
-		refusal, ok := err.(*coordinator.Error) //nolint:errorlint // Stores give it unwrapped.
+		refusal, ok := errors.AsType[*coordinator.Error](err)
 		if !ok {
 			t.Fatalf("%v is no refusal", err)
 		}
@@ -29,7 +30,7 @@ func testComplete(t *testing.T, s suite) {
 		r.accept(c.ID, "task-1")
 		_, err := r.store.Complete(t.Context(), r.completeCall(c.ID, false))
 		r.refused(err, coordinator.CodeAcksMissing)
-		if refusal, ok := err.(*coordinator.Error); !ok || refusal.Missing != 2 || len(refusal.MissingTasks) != 0 { //nolint:errorlint // Stores give it unwrapped.
+		if refusal, ok := errors.AsType[*coordinator.Error](err); !ok || refusal.Missing != 2 || len(refusal.MissingTasks) != 0 {
 			t.Errorf("the refusal is %+v, want 2 missing and no names", err)
 		}
 	})

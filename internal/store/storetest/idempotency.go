@@ -49,8 +49,8 @@ func testIdempotency(t *testing.T, s suite) {
 		for range 2 {
 			_, err := again(r, "k", "body")
 			r.refused(err, coordinator.CodeIdempotencyTargetDeleted)
-			var refusal *coordinator.Error
-			if !errors.As(err, &refusal) || refusal.CheckpointID == nil || *refusal.CheckpointID != c.ID {
+			refusal, ok := errors.AsType[*coordinator.Error](err)
+			if !ok || refusal.CheckpointID == nil || *refusal.CheckpointID != c.ID {
 				t.Errorf("the refusal %+v does not name checkpoint %d", refusal, c.ID)
 			}
 		}

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 func testJobs(t *testing.T, s suite) {
@@ -23,7 +24,7 @@ func testJobs(t *testing.T, s suite) {
 			return err
 		},
 		"update": func(r *rig) error {
-			_, err := r.store.Update(r.t.Context(), coordinator.UpdateCall{Job: r.job, Description: ptr("d")})
+			_, err := r.store.Update(r.t.Context(), coordinator.UpdateCall{Job: r.job, Description: new("d")})
 			return err
 		},
 		"delete": func(r *rig) error { return r.store.Delete(r.t.Context(), coordinator.DeleteCall{Job: r.job}) },

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 // testLockstep drives the store under test beside the reference.
@@ -155,11 +156,11 @@ func (p *player) number(id int64) string {
 }
 
 func (p *player) numbers(ids []int64) string {
-	text := "["
-	for _, id := range ids {
-		text += p.number(id)
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = p.number(id)
 	}
-	return text + "]"
+	return fmt.Sprint(names)
 }
 
 // watch checks what revisions promise: whoever sees the same revision sees the same

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"pgregory.net/rapid"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 // Few tasks, keys and values, so that calls meet.
@@ -104,10 +105,10 @@ func (g *game) changes() map[string]func(*rapid.T) move {
 			n, condition := g.which(rt), whichCondition(rt, "checkpoint")
 			call := coordinator.UpdateCall{}
 			if rapid.Bool().Draw(rt, "change the pin") {
-				call.Pinned = ptr(rapid.Bool().Draw(rt, "pin"))
+				call.Pinned = new(rapid.Bool().Draw(rt, "pin"))
 			}
 			if rapid.Bool().Draw(rt, "change the words") {
-				call.Labels, call.Description = &map[string]string{"n": fmt.Sprint(n)}, ptr("words")
+				call.Labels, call.Description = &map[string]string{"n": fmt.Sprint(n)}, new("words")
 			}
 			return func(p *player) string {
 				call := call
@@ -191,7 +192,7 @@ func (g *game) drawAck(rt *rapid.T) move {
 		items[i] = item(task, attempt(rapid.SampledFrom([]int64{0, 0, 0, 0, 1, 2}).Draw(rt, "attempt")))
 		items[i].Epoch = whichEpoch(rt)
 		if p := whichPart(rt); p > 0 {
-			items[i].Part = ptr(gamePart(task, p))
+			items[i].Part = new(gamePart(task, p))
 		}
 		if d := rapid.IntRange(0, 12).Draw(rt, "digest of part"); d >= 2 && d <= 4 {
 			items[i].Digest = gamePart(task, d).Digest
@@ -271,10 +272,10 @@ func (g *game) times() map[string]func(*rapid.T) move {
 
 // readings are the calls that change nothing.
 func (g *game) readings() map[string]func(*rapid.T) move {
-	any := func(rt *rapid.T) int { return rapid.IntRange(-1, g.triggers()).Draw(rt, "checkpoint") }
+	anyOne := func(rt *rapid.T) int { return rapid.IntRange(-1, g.triggers()).Draw(rt, "checkpoint") }
 	return map[string]func(*rapid.T) move{
 		"get": func(rt *rapid.T) move {
-			n := any(rt)
+			n := anyOne(rt)
 			return func(p *player) string {
 				detail, err := p.rig.store.Get(p.rig.t.Context(), p.rig.ref(p.id(n)))
 				if err != nil {
@@ -296,7 +297,7 @@ func (g *game) readings() map[string]func(*rapid.T) move {
 			return func(p *player) string { return p.list(call) }
 		},
 		"tasks": func(rt *rapid.T) move {
-			n, call := any(rt), coordinator.TasksCall{
+			n, call := anyOne(rt), coordinator.TasksCall{
 				Status: rapid.SampledFrom([]coordinator.TaskStatus{"", coordinator.TaskAcknowledged, coordinator.TaskMissing}).Draw(rt, "status"),
 				Limit:  rapid.SampledFrom([]int{1, 10}).Draw(rt, "limit"),
 			}
@@ -319,7 +320,7 @@ func (g *game) readings() map[string]func(*rapid.T) move {
 			}
 		},
 		"task": func(rt *rapid.T) move {
-			n, task := any(rt), gameTasks.Draw(rt, "task")
+			n, task := anyOne(rt), gameTasks.Draw(rt, "task")
 			return func(p *player) string {
 				state, err := p.rig.store.Task(p.rig.t.Context(), p.rig.ref(p.id(n)), task)
 				if err != nil {
@@ -329,7 +330,7 @@ func (g *game) readings() map[string]func(*rapid.T) move {
 			}
 		},
 		"read shared state": func(rt *rapid.T) move {
-			n := any(rt)
+			n := anyOne(rt)
 			return func(p *player) string {
 				state, err := p.rig.store.SharedState(p.rig.t.Context(), p.rig.ref(p.id(n)))
 				if err != nil {
@@ -343,7 +344,7 @@ func (g *game) readings() map[string]func(*rapid.T) move {
 			}
 		},
 		"read an entry": func(rt *rapid.T) move {
-			n, key := any(rt), gameNames.Draw(rt, "key")
+			n, key := anyOne(rt), gameNames.Draw(rt, "key")
 			return func(p *player) string {
 				entry, err := p.rig.store.SharedEntry(p.rig.t.Context(), p.rig.ref(p.id(n)), key)
 				if err != nil {

@@ -22,8 +22,8 @@ func since(at int64) int64 {
 
 // refusal renders an error with what it tells its caller beyond the code.
 func (p *player) refusal(err error) string {
-	var e *coordinator.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*coordinator.Error](err)
+	if !ok {
 		return fmt.Sprintf("an error that is no refusal: %v", err)
 	}
 	if e.Code == coordinator.CodeInternal || e.Code == coordinator.CodeStoreUnavailable {
@@ -42,8 +42,7 @@ func (p *player) refusal(err error) string {
 // late renders the refusal of a task's message, which names the way on.
 func (p *player) late(err error) string {
 	text := p.refusal(err)
-	var e *coordinator.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*coordinator.Error](err); ok {
 		switch e.Code {
 		case coordinator.CodeCheckpointExpired, coordinator.CodeCheckpointAborted, coordinator.CodeCheckpointCompleted, coordinator.CodeCheckpointDeleted:
 			text += " current " + p.optional(e.Current) + " latest " + p.optional(e.Latest)

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"pgregory.net/rapid"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 // transfers are the calls that move bytes: uploads and restores, which stay open over

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -103,7 +104,7 @@ func (r *reference) find(job string, id int64) (*refJob, *refCheckpoint, error) 
 	}
 	r.settle(j)
 	c, err := j.find(id)
-	if gone, ok := err.(*coordinator.Error); ok && gone.Code == coordinator.CodeCheckpointDeleted { //nolint:errorlint // find wraps nothing.
+	if gone, ok := errors.AsType[*coordinator.Error](err); ok && gone.Code == coordinator.CodeCheckpointDeleted {
 		return nil, nil, gone.WithNextSteps(j.nextSteps(r.clock()))
 	}
 	return j, c, err
@@ -152,7 +153,7 @@ func (j *refJob) nextSteps(now int64) (current, latest *int64) {
 		current = &pending[len(pending)-1]
 	}
 	if c := j.latest(); c != nil {
-		latest = ptr(c.ID)
+		latest = new(c.ID)
 	}
 	return current, latest
 }

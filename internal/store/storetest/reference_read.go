@@ -104,9 +104,9 @@ func (c *refCheckpoint) tasks() []string {
 func (c *refCheckpoint) task(id string) coordinator.TaskState {
 	state := coordinator.TaskState{TaskID: id, Status: coordinator.TaskMissing}
 	if ack := c.acks[id]; ack != nil {
-		state.Status, state.Ack = coordinator.TaskAcknowledged, ptr(c.ack(id))
+		state.Status, state.Ack = coordinator.TaskAcknowledged, new(c.ack(id))
 	} else if part, ok := c.uploaded[id]; ok {
-		state.Uploaded = ptr(info(part))
+		state.Uploaded = new(info(part))
 	}
 	return state
 }

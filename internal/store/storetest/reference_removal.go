@@ -82,9 +82,8 @@ func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (co
 		if known, ok := j.keys["recover "+call.Key]; ok && call.Key != "" {
 			return r.recoverAgain(j, known, call.Fingerprint)
 		}
-		result := coordinator.RecoverResult{}
-		for _, id := range j.ids(func(c *refCheckpoint) bool { return c.Status == coordinator.StatusPending }) {
-			result.Ended = append(result.Ended, id)
+		result := coordinator.RecoverResult{
+			Ended: j.ids(func(c *refCheckpoint) bool { return c.Status == coordinator.StatusPending }),
 		}
 		r.settle(j)
 		for _, id := range j.ids(func(c *refCheckpoint) bool { return c.Status == coordinator.StatusPending }) {
@@ -95,7 +94,7 @@ func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (co
 		record := refKey{fingerprint: call.Fingerprint, id: -1, epoch: j.epoch}
 		if c := j.latest(); c != nil {
 			c.leases[call.Token] = r.clock() + call.LeaseMs
-			record.id, result.Checkpoint = c.ID, ptr(r.view(c))
+			record.id, result.Checkpoint = c.ID, new(r.view(c))
 		}
 		if call.Key != "" {
 			j.keys["recover "+call.Key] = record
@@ -111,7 +110,7 @@ func (r *reference) recoverAgain(j *refJob, known refKey, fingerprint string) (c
 	case known.fingerprint != fingerprint:
 		return coordinator.RecoverResult{}, coordinator.ErrIdempotencyKeyReused()
 	case c != nil:
-		result.Checkpoint = ptr(r.view(c))
+		result.Checkpoint = new(r.view(c))
 	case known.id >= 0:
 		return coordinator.RecoverResult{}, coordinator.ErrIdempotencyTargetDeleted(known.id)
 	}

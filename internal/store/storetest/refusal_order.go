@@ -63,7 +63,7 @@ func hurdles() [][]hurdle {
 		},
 		{{"an ack with another part before", coordinator.CodeAckConflict, func(s *scene) {
 			s.r.accept(s.id, s.task, attempt(s.attempt), with(part(s.task, "k", ackedPart)))
-			s.part = ptr(part(s.task, "k", "2"))
+			s.part = new(part(s.task, "k", "2"))
 		}}},
 		{{"a completed checkpoint", coordinator.CodeCheckpointCompleted, func(s *scene) {
 			r, id, before := s.r, s.id, s.end

@@ -3,8 +3,9 @@ package storetest
 import (
 	"testing"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 // The rules of this file are what makes a call repeatable whose reply was lost: the

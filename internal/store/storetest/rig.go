@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 // rig is one storage with its handles, its clock, and what the handles reported. Its
@@ -74,7 +75,7 @@ func (r *rig) betweenRuns(f func()) {
 // either gives two handles for two callers at the same time: two replicas where the
 // storage has them, else one handle twice.
 func (r *rig) either() (a, b coordinator.Store) {
-	handles := r.store.(*inTurn).handles //nolint:forcetypeassert // open makes nothing else.
+	handles := r.store.(*inTurn).handles
 	return handles[0], handles[len(handles)-1]
 }
 
@@ -152,8 +153,6 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 		t.Errorf("%s = %v, want %v", what, got, want)
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // wantSame compares answers; an empty list or map is as good as none.
 func wantSame[T any](t testing.TB, want, got T) {

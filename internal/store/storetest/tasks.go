@@ -4,8 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 // tasks reads all pages of a checkpoint's tasks.
@@ -54,7 +55,7 @@ func testTasks(t *testing.T, s suite) {
 		r.upload(c.ID, "a", part("a", "k", "1"))
 		want := []coordinator.TaskState{
 			{TaskID: "Z", Status: coordinator.TaskMissing},
-			{TaskID: "a", Status: coordinator.TaskMissing, Uploaded: ptr(info(part("a", "k", "1")))},
+			{TaskID: "a", Status: coordinator.TaskMissing, Uploaded: new(info(part("a", "k", "1")))},
 			{TaskID: "b", Status: coordinator.TaskAcknowledged, Ack: &coordinator.Ack{TaskID: "b", Attempt: 2, AcknowledgedAt: c.Start + 20, LatencyMs: 20, Part: info(p)}},
 			{TaskID: "é", Status: coordinator.TaskMissing},
 			{TaskID: "\uffff", Status: coordinator.TaskMissing},

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 func testTimeout(t *testing.T, s suite) {

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 func testTrigger(t *testing.T, s suite) {

@@ -3,15 +3,16 @@ package storetest
 import (
 	"testing"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 func testUpdate(t *testing.T, s suite) {
 	s.rule(t, "labels, description and pin change in any status, and only what is given", func(t *testing.T, r *rig) {
 		for _, c := range []coordinator.Checkpoint{r.trigger(requires(2)), r.completed(), r.aborted()} {
 			labels := map[string]string{"a": "1", "é": ""}
-			_, err := r.store.Update(t.Context(), coordinator.UpdateCall{Job: r.job, ID: c.ID, Labels: &labels, Description: ptr("d")})
+			_, err := r.store.Update(t.Context(), coordinator.UpdateCall{Job: r.job, ID: c.ID, Labels: &labels, Description: new("d")})
 			r.check("update", err)
 			r.pin(c.ID, true)
 			got := r.get(c.ID)
@@ -20,7 +21,7 @@ func testUpdate(t *testing.T, s suite) {
 			}
 			equal(t, "description", got.Description, "d")
 			equal(t, "pinned", got.Pinned, true)
-			_, err = r.store.Update(t.Context(), coordinator.UpdateCall{Job: r.job, ID: c.ID, Labels: &map[string]string{}, Description: ptr("")})
+			_, err = r.store.Update(t.Context(), coordinator.UpdateCall{Job: r.job, ID: c.ID, Labels: &map[string]string{}, Description: new("")})
 			r.check("update to nothing", err)
 			got = r.get(c.ID)
 			equal(t, "labels left", len(got.Labels), 0)
@@ -57,7 +58,7 @@ func testUpdate(t *testing.T, s suite) {
 		c := r.completed()
 		tag := r.tag(c.ID)
 		update := func(condition coordinator.Precondition) error {
-			_, err := r.store.Update(t.Context(), coordinator.UpdateCall{Job: r.job, ID: c.ID, Description: ptr("d" + tag), If: condition})
+			_, err := r.store.Update(t.Context(), coordinator.UpdateCall{Job: r.job, ID: c.ID, Description: new("d" + tag), If: condition})
 			return err
 		}
 		r.refused(update(coordinator.Precondition{IfMatch: []string{"0-0"}}), coordinator.CodePreconditionFailed)
