@@ -7,8 +7,8 @@ import (
 )
 
 var (
-	completeScript = newScript("complete", endPreludes)
-	abortScript    = newScript("abort", endPreludes)
+	completeScript = newScript("complete", repeatPreludes)
+	abortScript    = newScript("abort", repeatPreludes)
 	extendScript   = newScript("extend", endPreludes)
 )
 

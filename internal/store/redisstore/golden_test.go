@@ -46,7 +46,7 @@ func allKeys(k keyspace) map[string]string {
 		"job": k.job(), "index": k.index(), "pending": k.pending(), "deadlines": k.deadlines(), "completed": k.completed(),
 		"retained": k.retained(), "ended": k.ended(), "remains": k.remains(), "pinned": k.pinned(), "attempts": k.attempts(),
 		"uploads": k.uploads(), "stages": k.stages(), "garbage": k.garbage(), "void": k.void(),
-		"repeat": k.repeat(repeatTrigger, "my-key"), "record": k.record(id), "part": k.part(id, "…"), "acks": k.acks(id),
+		"repeat": k.repeat(repeatTrigger, "my-key"), "answer": k.answer("token"), "record": k.record(id), "part": k.part(id, "…"), "acks": k.acks(id),
 		"acked": k.acked(id), "parts": k.parts(id), "staged": k.staged(id), "state": k.state(id), "leases": k.leases(id),
 		"upload": k.upload(id, upload), "chunk": k.chunk(id, upload, 12), "tasks": k.tasks(names), "missing": k.missing(names),
 	}

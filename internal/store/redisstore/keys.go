@@ -105,6 +105,10 @@ func repeatName(verb, key string) string {
 	return verb + ":" + hex.EncodeToString(sum[:])
 }
 
+// answer is a STRING: the packed reply of a call with this token, where no record can tell a
+// repeat what it did. Lives for ten seconds, which is longer than anybody asks again.
+func (k keyspace) answer(token string) string { return k.base + "idem:answer:" + token }
+
 // record is a HASH, the checkpoint itself: v ("1" marks it as ours), status, epoch, rev, ts, start,
 // timeout, required, acked, tasks (token of its lists of names, or ""), ended, reason, ftask, fmsg,
 // pinned, labels (JSON), desc, version, entries and bytes (shared state and acknowledged parts),

@@ -27,7 +27,9 @@ type script struct {
 var (
 	readPreludes = []string{"prelude"}
 	endPreludes  = []string{"prelude", "prelude_end"}
-	ackPreludes  = []string{"prelude", "prelude_end", "prelude_ack"}
+	// The token of a call makes these repeatable.
+	repeatPreludes = []string{"prelude", "prelude_end", "prelude_repeat"}
+	ackPreludes    = []string{"prelude", "prelude_end", "prelude_repeat", "prelude_ack"}
 )
 
 // scripts has every script by verb, for the tests that go over all of them.
@@ -72,10 +74,12 @@ const (
 	decided             // a reply came that no repetition would change
 )
 
-// First and longest pause between attempts.
+// First and longest pause between attempts, and how much time must be left for another: one
+// that is cut short would make an unknown outcome of what is known to have changed nothing.
 const (
-	firstPause   = 10 * time.Millisecond
-	longestPause = 200 * time.Millisecond
+	firstPause    = 10 * time.Millisecond
+	longestPause  = 200 * time.Millisecond
+	leastPatience = 250 * time.Millisecond
 )
 
 // run sends a script for a job and gives its reply, or an error as [coordinator.Store]
@@ -200,8 +204,12 @@ var rejections = []string{
 	"NOREPLICAS ", "MISCONF ", "NOSCRIPT ", "ERR max number of clients reached",
 }
 
-// sleep waits for the pause and tells whether ctx has time left for another attempt.
+// sleep waits for the pause and tells whether ctx has time left for another attempt. If it
+// will not have, it does not wait.
 func sleep(ctx context.Context, pause time.Duration) bool {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < pause+leastPatience {
+		return false
+	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {

@@ -13,8 +13,6 @@ import (
 )
 
 var (
-	repeatPreludes = []string{"prelude", "prelude_end", "prelude_repeat"}
-
 	triggerScript    = newScript("trigger", repeatPreludes)
 	stageNamesScript = newScript("stage_names", readPreludes)
 )

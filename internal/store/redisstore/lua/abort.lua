@@ -13,7 +13,8 @@
 -- Refusals job_not_found; task_not_expected; stale_epoch; stale_attempt
 --          checkpoint_not_found, checkpoint_deleted, checkpoint_expired, checkpoint_completed: with
 --          next steps
--- Second run: an aborted checkpoint stays as it is; the call's own token is known.
+-- Second run: an aborted checkpoint stays as it is; the call's own token is known. Where it went
+--          in the same step, the kept answer.
 
 local id, task, attempt, epoch, message, token = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local reason = task ~= '' and 'declined' or 'aborted'
@@ -24,7 +25,7 @@ if not job then
 end
 local rec = read_record(id)
 if not rec then
-  return refuse(absent(job, id, true))
+  return kept_answer(token) or refuse(absent(job, id, true))
 end
 settle(id, rec)
 if rec.status == 'aborted' and rec.token == token then
@@ -46,4 +47,9 @@ end_uncompleted(id, rec, { status = 'aborted', reason = reason, task = task, mes
 if task ~= '' then
   record_attempt(task, attempt)
 end
-return answer('ok', { view(id) })
+-- Answering may remove it, where newer ones ended uncompleted before it.
+local reply = answer('ok', { view(id) })
+if removed[id] then
+  keep_answer(token, reply)
+end
+return reply

@@ -12,7 +12,8 @@
 --
 -- Body     status, acks, required, then the array of each item (prelude_ack.lua)
 -- Refusals job_not_found, checkpoint_not_found, checkpoint_deleted (with next steps)
--- Second run: see prelude_ack.lua.
+-- Second run: see prelude_ack.lua; where a bulk was accepted in part, or the checkpoint went in
+--          the same step, the kept answer.
 
 local id, token, keep = ARGV[2], ARGV[3], tonumber(ARGV[4])
 
@@ -21,6 +22,10 @@ if not job then
   return refuse({ 'job_not_found' })
 end
 local rec = read_record(id)
+local known = (not rec or ARGV[5] ~= '1') and kept_answer(token)
+if known then
+  return known
+end
 if not rec then
   return refuse(absent(job, id, true))
 end
@@ -39,4 +44,15 @@ end
 
 settle(id, rec)
 local results = acknowledge_items(job, id, rec, items, token, keep)
-return answer('ok', { rec.status, integer(rec.acked), integer(rec.required), unpack(results) })
+local reply = answer('ok', { rec.status, integer(rec.acked), integer(rec.required), unpack(results) })
+-- What was refused or a duplicate was so at its place in the order, which is over.
+local accepted = 0
+for _, result in ipairs(results) do
+  if result[1] == 'acknowledged' then
+    accepted = accepted + 1
+  end
+end
+if removed[id] or accepted > 0 and accepted < #results then
+  keep_answer(token, reply)
+end
+return reply

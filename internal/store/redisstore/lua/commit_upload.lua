@@ -22,7 +22,8 @@
 --          store has and the caller does not mean
 --
 -- Second run: …:parts names the upload already, so it answers as the first run did, also
--- when the checkpoint ended in between.
+-- when the checkpoint ended in between. Where it completed and went in the same step, the
+-- kept answer.
 
 local id, task, epoch, attempt, upload = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local most, chunks, bytes, entries, digest = tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[10], ARGV[11]
@@ -34,13 +35,17 @@ if not job then
 end
 local rec = read_record(id)
 if not rec then
-  return refuse(absent(job, id, true))
+  return kept_answer(upload) or refuse(absent(job, id, true))
 end
 
 local function acknowledge()
   local item = { task = task, attempt = attempt, epoch = epoch, digest = '' }
   local outcome = ack_one(job, id, rec, item, upload, keep)
-  return answer('ok', { integer(rec.required), outcome })
+  local reply = answer('ok', { integer(rec.required), outcome })
+  if removed[id] then
+    keep_answer(upload, reply)
+  end
+  return reply
 end
 
 settle(id, rec)

@@ -11,7 +11,8 @@
 -- Refusals job_not_found, checkpoint_not_found, checkpoint_deleted
 --          acks_missing: their number, then the first 20 names where tasks were named
 --          checkpoint_expired, checkpoint_aborted: with next steps
--- Second run: a completed checkpoint stays as it is.
+-- Second run: a completed checkpoint stays as it is; where it went in the same step, the kept
+--          answer.
 
 local id, force, keep, token = ARGV[2], ARGV[3] == '1', tonumber(ARGV[4]), ARGV[5]
 
@@ -21,7 +22,7 @@ if not job then
 end
 local rec = read_record(id)
 if not rec then
-  return refuse(absent(job, id))
+  return kept_answer(token) or refuse(absent(job, id))
 end
 settle(id, rec)
 if rec.status == 'completed' then
@@ -45,4 +46,8 @@ complete_pending(id, rec, token)
 -- Retention may take this very one, where newer ones completed before it.
 local completed = view(id)
 apply_retention(keep)
-return answer('ok', { completed })
+local reply = answer('ok', { completed })
+if removed[id] then
+  keep_answer(token, reply)
+end
+return reply

@@ -15,7 +15,8 @@
 --                                 all of them after a step back of the clock
 --   abandon_part(id, text)          hands the chunks of a part that nobody will read to the sweeper;
 --                                 text is its entry in …:parts
---   remove_record(id, rec)        removes a checkpoint of any status and its index entries
+--   remove_record(id, rec)        removes a checkpoint of any status and its index entries, and
+--                                 notes its id in removed
 --   evict(id, rec, reason)        removes a checkpoint; a pending one ends as aborted first
 --   expire(id, rec)               writes the expiry of an overdue one
 --   report_end(list, id, rec, reason)
@@ -111,7 +112,10 @@ local function forget(id)
   redis.call('SREM', base .. 'pinned', id)
 end
 
+local removed = {}
+
 local function remove_record(id, rec)
+  removed[id] = true
   redis.call('UNLINK', base .. id, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'state'),
     checkpoint_key(id, 'staged'), checkpoint_key(id, 'leases'))
   if rec.tasks ~= '' then

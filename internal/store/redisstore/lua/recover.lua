@@ -48,6 +48,12 @@ if known then
     hold(known.id, known.epoch)
   end
   if known.token == token then
+    for _, id in ipairs(known.ended) do
+      local rec = read_record(id)
+      if rec then
+        report_end(before, id, rec, redis.call('HGET', base .. id, 'reason') or '')
+      end
+    end
     return answer('ok', { known.epoch, '0', found, unpack(known.ended) })
   end
   return answer('ok', { known.epoch, '1', found })

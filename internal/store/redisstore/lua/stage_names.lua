@@ -9,9 +9,14 @@
 --
 -- Body     empty
 -- Refusals none
--- Second run: adds the same names again.
+-- Second run: adds the same names again, unless a trigger has adopted them.
 
 local token = ARGV[2]
+-- A repeat that was held up on its way until the trigger had adopted the names must not
+-- lease them again: the sweep would take them from their checkpoint.
+if redis.call('EXISTS', base .. 'tasks:' .. token) == 1 and not redis.call('ZSCORE', base .. 'stages', token) then
+  return answer('ok', {})
+end
 redis.call('ZADD', base .. 'stages', integer(now + tonumber(ARGV[3])), token)
 local members = {}
 for i = 4, #ARGV do
