@@ -1,0 +1,61 @@
+package redisstore
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// contents is all that is stored under a prefix, by key without the prefix. Two runs with
+// the same clock and the same tokens have the same contents.
+type contents map[string]any
+
+// contentsOf reads everything.
+func contentsOf(t testing.TB, client *redis.Client, prefix string) contents {
+	t.Helper()
+	ctx := t.Context()
+	var keys []string
+	scan := client.Scan(ctx, 0, prefix+"*", 10_000).Iterator()
+	for scan.Next(ctx) {
+		keys = append(keys, scan.Val())
+	}
+	if err := scan.Err(); err != nil {
+		t.Fatalf("SCAN: %v", err)
+	}
+	found := contents{}
+	for _, key := range keys {
+		if strings.Contains(key, "idem:answer:") {
+			continue // it is gone after ten seconds, which a busy machine may well need
+		}
+		value, err := valueOf(t, client, key)
+		if err != nil {
+			t.Fatalf("read %s: %v", key, err)
+		}
+		found[strings.TrimPrefix(key, prefix)] = value
+	}
+	return found
+}
+
+// valueOf reads a value of any type that a store writes.
+func valueOf(t testing.TB, client *redis.Client, key string) (any, error) {
+	t.Helper()
+	ctx := t.Context()
+	kind, err := client.Type(ctx, key).Result()
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "hash":
+		return client.HGetAll(ctx, key).Result()
+	case "zset":
+		return client.ZRangeWithScores(ctx, key, 0, -1).Result()
+	case "set":
+		members, err := client.SMembers(ctx, key).Result()
+		slices.Sort(members)
+		return members, err
+	default:
+		return client.Get(ctx, key).Result()
+	}
+}

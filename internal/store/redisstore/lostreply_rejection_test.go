@@ -1,0 +1,182 @@
+package redisstore
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/store/redisstore/redistest"
+)
+
+// rejection is a state of a server in which it answers that it runs no script that writes.
+type rejection struct {
+	name   string
+	config []string
+	impose func(t testing.TB, server *redistest.Server, client *redis.Client)
+	lift   func(ctx context.Context, client *redis.Client) error
+}
+
+func rejectionsOf(t testing.TB) []rejection {
+	t.Helper()
+	gone, err := os.MkdirTemp(t.TempDir(), "gone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []rejection{
+		{
+			// A failover has made the server a replica of one that is not there.
+			name: "READONLY", config: []string{"--appendonly", "no"},
+			impose: func(t testing.TB, _ *redistest.Server, client *redis.Client) {
+				t.Helper()
+				must(t, client.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err())
+			},
+			lift: func(ctx context.Context, client *redis.Client) error {
+				return client.Do(ctx, "REPLICAOF", "NO", "ONE").Err()
+			},
+		},
+		{
+			// The server cannot write its RDB file.
+			name: "MISCONF", config: []string{"--save", "900 1", "--dir", gone},
+			impose: func(t testing.TB, _ *redistest.Server, client *redis.Client) {
+				t.Helper()
+				must(t, os.RemoveAll(gone))
+				must(t, client.BgSave(t.Context()).Err())
+				waitUntil(t, client, "rdb_last_bgsave_status:err")
+			},
+			lift: func(ctx context.Context, client *redis.Client) error {
+				return client.ConfigSet(ctx, "stop-writes-on-bgsave-error", "no").Err()
+			},
+		},
+		{
+			// The server has restarted and reads its file, slowly.
+			name: "LOADING", config: []string{
+				"--save", "900 1", "--rdbcompression", "no", "--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024",
+			},
+			impose: func(t testing.TB, server *redistest.Server, client *redis.Client) {
+				t.Helper()
+				fill := "for i = 1, 5000 do redis.call('SET', 'ballast:' .. i, string.rep('x', 500)) end return 1"
+				must(t, client.Eval(t.Context(), fill, nil).Err())
+				server.Restart(t)
+			},
+			lift: func(ctx context.Context, client *redis.Client) error {
+				return client.ConfigSet(ctx, "key-load-delay", "0").Err()
+			},
+		},
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every mutating call waits for the server within its budget, and changes nothing.
+//
+//nolint:paralleltest // Dozens of calls run against their budgets here, which would use up those of other tests.
+func TestAServerThatRejectsWrites(t *testing.T) {
+	for _, r := range rejectionsOf(t) {
+		t.Run(r.name, func(t *testing.T) {
+			server := redistest.Start(t, redistest.Options{Config: r.config})
+			client := server.Client(t)
+			var all []*stranded
+			for _, m := range mutations() {
+				u := watch(newLossyLab(t, server), m)
+				l := newLossyLab(t, server)
+				all = append(all, &stranded{lossyLab: l, mutation: m, undisturbed: u, call: m.arrange(l)})
+			}
+			r.impose(t, server, client)
+			var calls sync.WaitGroup
+			for _, s := range all {
+				s.cutOff()
+				s.heard.forget()
+				s.wire.count(noFault, -1)
+				calls.Go(func() { s.got = s.make(s.call, s.patience()) })
+			}
+			calls.Wait()
+			must(t, r.lift(t.Context(), client))
+			waitUntil(t, client, "loading:0")
+			for _, s := range all {
+				t.Run(s.name, func(t *testing.T) {
+					s.TB = t
+					s.checkRejected(r)
+				})
+			}
+		})
+	}
+}
+
+func (s *stranded) checkRejected(r rejection) {
+	s.Helper()
+	if r.name != "LOADING" && cmp.Equal(s.steps[0], s.steps[len(s.steps)-1]) {
+		s.same("the refusal", s.got.err, s.err) // it writes nothing
+	} else {
+		s.refused(s.got.err, coordinator.CodeStoreUnavailable)
+		if len(s.got.commands) < 3 {
+			s.Errorf("%d commands were sent: it did not wait", len(s.got.commands))
+		}
+	}
+	s.same("reports", s.heard.sorted(""), []string{})
+	s.same("what is stored", s.contents(), s.steps[0])
+}
+
+// A rejection that ends while a call waits is not seen by the caller, also of a verb that is
+// not sent again after a lost reply.
+func TestAServerThatRejectsWritesForAMoment(t *testing.T) {
+	t.Parallel()
+	for _, r := range rejectionsOf(t) {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.Options{Config: r.config})
+			client := server.Client(t)
+			for _, m := range mutations() {
+				if m.name != "acknowledge with a part" && m.name != "delete a pending one" {
+					continue
+				}
+				u := watch(newLossyLab(t, server), m)
+				l := newLossyLab(t, server)
+				call := m.arrange(l)
+				r.impose(t, server, client)
+				l.cutOff()
+				l.wire.after = func(number int) {
+					if number == 2 {
+						l.ok(r.lift(context.WithoutCancel(t.Context()), client))
+					}
+				}
+				l.wire.count(noFault, -1)
+				got := l.make(call, time.Minute)
+				l.same("the refusal", got.err, nil)
+				l.same("the answer", got.answer, u.answer)
+				waitUntil(t, client, "loading:0")
+				l.same("what is stored", l.contents(), u.steps[len(u.steps)-1])
+			}
+		})
+	}
+}
+
+// waitUntil polls INFO until it has a line.
+func waitUntil(t testing.TB, client *redis.Client, line string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if text, err := client.Info(ctx, "persistence").Result(); err == nil && strings.Contains(text, "\n"+line+"\r\n") {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("Redis does not get to %s", line)
+		}
+	}
+}
