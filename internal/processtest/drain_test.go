@@ -1,7 +1,6 @@
 package processtest
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -96,60 +94,25 @@ func TestASignalLetsARunningRestoreFinish(t *testing.T) {
 	}
 }
 
-func TestADrainLosesNothingThatWasAnswered(t *testing.T) {
+func TestADrainUnderLoadLosesNothingThatWasAnswered(t *testing.T) {
 	t.Parallel()
 	for store, open := range stores {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			where := open(t)
-			flags := []string{"--max-concurrent-checkpoints", "1000", "--checkpoint-timeout", "0s"}
-			p := serve(t, where, flags...)
-			given := map[int64]bool{}
-			var mu sync.Mutex
-			var workers sync.WaitGroup
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			enough := make(chan struct{})
-			for range 6 {
-				workers.Go(func() {
-					for ctx.Err() == nil {
-						got, err := newRequest("POST", p.url+"/checkpoints", `{"requiredTaskAcks":1}`).send(ctx)
-						if err != nil {
-							return // nobody listens any more
-						}
-						if got.status != http.StatusCreated && got.code() != "shutting_down" {
-							t.Errorf("a trigger during the drain answers %s", got)
-							return
-						}
-						if got.status == http.StatusCreated {
-							mu.Lock()
-							given[got.message().CheckpointID] = true
-							if len(given) == 50 {
-								close(enough)
-							}
-							mu.Unlock()
-						}
+		for name, timeout := range map[string]string{"finishes": "30s", "is cut off at once": "0s"} {
+			t.Run(fmt.Sprintf("on %s, a drain that %s", store, name), func(t *testing.T) {
+				t.Parallel()
+				where := open(t)
+				flags := append(underLoad(), "--drain-timeout", timeout)
+				heard := newLedger()
+				p := serve(t, where, flags...)
+				heard.loadUntil(t, p, 100, "", func() {
+					p.signal(t, syscall.SIGTERM)
+					if code := p.exitCode(t); code != 0 {
+						t.Errorf("exit code %d", code)
 					}
 				})
-			}
-			select {
-			case <-enough:
-			case <-ctx.Done():
-				t.Fatal("the workers get no answers")
-			}
-			p.signal(t, syscall.SIGTERM)
-			workers.Wait()
-			if code := p.exitCode(t); code != 0 {
-				t.Errorf("exit code %d", code)
-			}
-			again := serve(t, where, flags...)
-			for _, c := range again.must(t, http.StatusOK, "GET", "/checkpoints?limit=1000", "").message().Checkpoints {
-				delete(given, c.CheckpointID)
-			}
-			if len(given) > 0 {
-				t.Errorf("answered and gone: %v", given)
-			}
-		})
+				heard.verify(t, serve(t, where, flags...))
+			})
+		}
 	}
 }
 
