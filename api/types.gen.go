@@ -512,7 +512,7 @@ type BulkAckItem struct {
 	// Status What became of one acknowledgement.
 	Status AckStatus `json:"status"`
 
-	// Code The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized, forbidden,
+	// Code The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized,
 	// min_pause and too_many_requests are reserved: this version never answers them.
 	Code *ProblemCode `json:"code,omitempty"`
 }
@@ -886,7 +886,7 @@ type Problem struct {
 	// Instance Names this very request; it is in the server's log.
 	Instance string `json:"instance"`
 
-	// Code The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized, forbidden,
+	// Code The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized,
 	// min_pause and too_many_requests are reserved: this version never answers them.
 	Code ProblemCode `json:"code"`
 
@@ -912,7 +912,7 @@ type Problem struct {
 	Limit *LimitName `json:"limit,omitempty"`
 }
 
-// ProblemCode The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized, forbidden,
+// ProblemCode The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized,
 // min_pause and too_many_requests are reserved: this version never answers them.
 type ProblemCode string
 
