@@ -42,7 +42,6 @@ if known then
       return refuse({ 'idempotency_target_deleted', known.id })
     end
   end
-  allow_full()
   refresh(repeat_name, repeat_ttl)
   if known.id ~= '-' then
     hold(known.id, known.epoch)
