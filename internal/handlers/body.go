@@ -108,11 +108,9 @@ func (s *server) readBody(e *exchange) ([]byte, error) {
 	if length < 0 {
 		length = limit
 	}
-	control := http.NewResponseController(e.writer)
 	patience := s.options.BodyTimeout + time.Duration(length/pace)*time.Second
-	// A server without deadlines, as in some tests, reads without them.
-	_ = control.SetReadDeadline(time.Now().Add(patience))
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	// A server without deadlines reads without them; net/http lifts them at the body's end.
+	_ = http.NewResponseController(e.writer).SetReadDeadline(time.Now().Add(patience))
 
 	var raw bytes.Buffer
 	if e.request.ContentLength > 0 {

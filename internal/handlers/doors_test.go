@@ -23,7 +23,7 @@ import (
 // whole problem and without a word of Go.
 func TestEveryDoorAnswersAProblem(t *testing.T) {
 	t.Parallel()
-	f := serve(t, setup{store: func(s coordinator.Store) coordinator.Store { return troubled{s} }})
+	f := serve(t, setup{impatient: true, store: func(s coordinator.Store) coordinator.Store { return troubled{s} }})
 	path := f.trigger("")
 	for _, knock := range []struct {
 		name, method, path, body string
@@ -116,7 +116,7 @@ func (s troubled) Trigger(ctx context.Context, call coordinator.TriggerCall) (co
 
 func TestTheCauseOfAHiddenErrorIsLoggedOnce(t *testing.T) {
 	t.Parallel()
-	f := serve(t, setup{store: func(s coordinator.Store) coordinator.Store { return troubled{s} }})
+	f := serve(t, setup{impatient: true, store: func(s coordinator.Store) coordinator.Store { return troubled{s} }})
 	f.do("GET", "/checkpoints?job=nobody", "").refused(coordinator.CodeJobNotFound)
 	if causes := f.log.read(); len(causes) != 0 {
 		t.Errorf("a refusal that hides nothing was logged: %v", causes)
@@ -229,9 +229,8 @@ func TestPagesOfOtherOriginsChangeNothing(t *testing.T) {
 	f.do("DELETE", path, "", "Origin", f.server.URL).want(http.StatusNoContent)
 }
 
-func TestATriggerWithTheStoreAwayIsAnsweredWithinTwoSeconds(t *testing.T) {
-	t.Parallel()
-	f := serve(t, setup{store: func(s coordinator.Store) coordinator.Store { return troubled{s} }})
+func TestATriggerWithTheStoreAwayIsAnsweredWithinTwoSeconds(t *testing.T) { //nolint:paralleltest // It looks at the clock.
+	f := serve(t, setup{impatient: true, store: func(s coordinator.Store) coordinator.Store { return troubled{s} }})
 	began := time.Now()
 	f.do("POST", "/checkpoints?job=slow", "").refused(coordinator.CodeOutcomeUnknown)
 	if took := time.Since(began); took > 2*time.Second {

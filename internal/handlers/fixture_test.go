@@ -35,10 +35,33 @@ func (f *fixture) on(t *testing.T) *fixture {
 	return &g
 }
 
-// causes is what a server would log.
+// causes is what a server would log, and how many transfers were broken off.
 type causes struct {
-	mu  sync.Mutex
-	all []error
+	mu        sync.Mutex
+	all       []error
+	brokenOff int
+}
+
+// watch counts what a handler gives up by panicking, as net/http has it.
+func (c *causes) watch(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given := true
+		defer func() {
+			if given {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.brokenOff++
+			}
+		}()
+		next.ServeHTTP(w, r)
+		given = false
+	})
+}
+
+func (c *causes) breaks() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.brokenOff
 }
 
 func (c *causes) note(_ *http.Request, err error) {
@@ -76,6 +99,8 @@ type setup struct {
 	options  handlers.Options
 	settings func(*coordinator.Settings)
 	pace     coordinator.Pace
+	// impatient keeps the ordinary budget of a request; a busy machine may exceed it.
+	impatient bool
 	// store wraps the real one.
 	store func(coordinator.Store) coordinator.Store
 }
@@ -101,10 +126,14 @@ func serve(t *testing.T, with ...setup) *fixture {
 		s.settings(&settings)
 	}
 	s.options.OnError = f.log.note
+	if !s.impatient {
+		s.options.Budget = time.Minute
+	}
 	if s.options.TempDir == "" {
 		s.options.TempDir = t.TempDir()
 	}
-	f.server = httptest.NewServer(handlers.New(coordinator.New(store, coordinator.Options{Settings: settings, Pace: s.pace}), s.options))
+	api := handlers.New(coordinator.New(store, coordinator.Options{Settings: settings, Pace: s.pace}), s.options)
+	f.server = httptest.NewServer(f.log.watch(api))
 	f.client = f.server.Client()
 	t.Cleanup(func() {
 		f.server.Close()

@@ -251,8 +251,8 @@ func TestARestoreThatFailsInTheMiddleIsBrokenOff(t *testing.T) {
 	if int64(len(got)) >= response.ContentLength || bytes.Contains(got, []byte("problem")) {
 		t.Errorf("%d of %d bytes came", len(got), response.ContentLength)
 	}
-	if causes := f.log.read(); len(causes) != 1 || !errors.Is(causes[0], errSecret) {
-		t.Errorf("the log has %v", causes)
+	if causes := f.log.read(); len(causes) != 1 || !errors.Is(causes[0], errSecret) || f.log.breaks() != 1 {
+		t.Errorf("the log has %v and %d broken transfers", causes, f.log.breaks())
 	}
 	f.do("GET", path+"/snapshot", "").refused(coordinator.CodeSnapshotDamaged) // in memory, so it can still say so
 }
@@ -261,7 +261,7 @@ func TestAReaderThatStopsIsDropped(t *testing.T) {
 	t.Parallel()
 	closed := make(chan struct{})
 	f := serve(t, setup{
-		options: handlers.Options{RestoreIdle: 50 * time.Millisecond},
+		options: handlers.Options{RestoreIdle: time.Second}, // long enough for a busy machine to begin
 		store:   func(s coordinator.Store) coordinator.Store { return watchedRestores{s, closed} },
 	})
 	path := f.trigger("")
@@ -335,7 +335,25 @@ func TestASnapshotBeyondOneDocumentPointsAtTheRestore(t *testing.T) {
 	line := `{"key":"%d","value":"` + strings.Repeat("v", 3<<20) + `"}` + "\n"
 	f.do("PUT", path+"/tasks/a/state?ack=true", fmt.Sprintf(line+line+line, 1, 2, 3), "Content-Type", ndjson).want(http.StatusOK)
 	problem := f.do("GET", path+"/snapshot", "").refused(coordinator.CodeSnapshotTooLarge)
-	if !strings.Contains(problem.Detail, "GET "+path+"/restore") {
-		t.Errorf("the detail does not point at the restore: %s", problem.Detail)
+	if !strings.Contains(problem.Detail, "GET "+path+"/restore") || !strings.Contains(problem.Detail, "has 94") {
+		t.Errorf("the detail does not name the size and point at the restore: %s", problem.Detail)
+	}
+}
+
+func TestNamesOfEmptyPartsCountTowardsTheDocument(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	path := f.trigger(`{"requiredTaskAcks":9000,"timeoutMs":0}`)
+	for i := range 9 {
+		acks := make([]string, 1000)
+		for j := range acks {
+			acks[j] = fmt.Sprintf(`{"taskId":"%d-%d%s"}`, i, j, strings.Repeat("n", 1000))
+		}
+		f.do("POST", path+"/acks", `{"acks":[`+strings.Join(acks, ",")+`]}`).want(http.StatusOK)
+	}
+	f.do("GET", path+"/snapshot", "").refused(coordinator.CodeSnapshotTooLarge)
+	manifest := f.do("GET", path+"/manifest", "").want(http.StatusOK)
+	if got := strings.Count(manifest.body, "\n"); got != 9001 {
+		t.Errorf("the manifest has %d lines", got)
 	}
 }

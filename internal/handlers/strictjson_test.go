@@ -55,7 +55,7 @@ func TestBodiesAreReadStrictly(t *testing.T) {
 		{"a number for a text that may be null", "PATCH", path, `{"description":5}`, coordinator.CodeInvalidRequest, "/description"},
 		{"an acknowledgement without task", "POST", path + "/acks", `{}`, coordinator.CodeInvalidRequest, "/taskId"},
 		{"an acknowledgement with a reserved name", "POST", path + "/acks", `{"taskId":"-"}`, coordinator.CodeInvalidRequest, "/taskId"},
-		{"an acknowledgement and a list", "POST", path + "/acks", `{"taskId":"a","acks":[]}`, coordinator.CodeInvalidRequest, "/acks"},
+		{"an acknowledgement and a list", "POST", path + "/acks", `{"taskId":"a","acks":[{"taskId":"b"}]}`, coordinator.CodeInvalidRequest, "/acks"},
 		{"an empty list of acknowledgements", "POST", path + "/acks", `{"acks":[]}`, coordinator.CodeInvalidRequest, "/acks"},
 		{"a list with a malformed item", "POST", path + "/acks", `{"acks":[{"taskId":"a"},{"taskId":""}]}`, coordinator.CodeInvalidRequest, "/acks/1/taskId"},
 		{"a list with an unknown member", "POST", path + "/acks", `{"acks":[{"taskId":"a","task":"b"}]}`, coordinator.CodeInvalidRequest, "/acks/0/task"},

@@ -84,9 +84,6 @@ func (s *server) receive(e *exchange, upload *coordinator.RunningUpload, taskID 
 	if !stop() {
 		return coordinator.PartInfo{}, whyEnded(upload.Context(), err)
 	}
-	// The connection outlives the body: a deadline that passed while the part is being
-	// committed would look like a client that went away.
-	_ = body.control.SetReadDeadline(time.Time{})
 	if err == nil && digest != nil {
 		err = checkContentDigest(digest, body.sum.Sum(nil))
 	}
@@ -196,7 +193,7 @@ func (b *uploadBody) Read(p []byte) (int, error) {
 	if slowest.Before(deadline) {
 		deadline = slowest
 	}
-	_ = b.control.SetReadDeadline(deadline) // a server without deadlines waits
+	_ = b.control.SetReadDeadline(deadline) // a server without deadlines waits; net/http lifts it at the end
 	// In this order, so that an interruption between the two is not undone.
 	if err := b.ctx.Err(); err != nil {
 		return 0, &bodyError{err}
