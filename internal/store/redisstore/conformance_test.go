@@ -148,28 +148,28 @@ func (j *jobKeys) checkRecord(id, status string) {
 func damagePart(t testing.TB, client *redis.Client, keys keyspace, damage storetest.Damage) {
 	t.Helper()
 	ctx := t.Context()
-	if damage.Kind == storetest.NewerVersion {
-		if err := client.HSet(ctx, keys.record(damage.ID), "version", 2).Err(); err != nil {
-			t.Fatalf("change the record: %v", err)
+	lastChunk := func() string {
+		text, err := client.HGet(ctx, keys.parts(damage.ID), damage.TaskID).Result()
+		if err != nil {
+			t.Fatalf("find the part: %v", err)
 		}
-		return
+		fields := strings.Split(text, "|")
+		return keys.chunk(damage.ID, fields[0], int(labNumber(fields[1]))-1)
 	}
-	text, err := client.HGet(ctx, keys.parts(damage.ID), damage.TaskID).Result()
-	if err != nil {
-		t.Fatalf("find the part: %v", err)
-	}
-	fields := strings.Split(text, "|")
-	last := keys.chunk(damage.ID, fields[0], int(labNumber(fields[1]))-1)
+	var err error
 	switch damage.Kind {
+	case storetest.NewerVersion:
+		err = client.HSet(ctx, keys.record(damage.ID), "version", 2).Err()
 	case storetest.LoseLast:
-		err = client.Del(ctx, last).Err()
+		err = client.Del(ctx, lastChunk()).Err()
 	case storetest.Cut:
+		key := lastChunk()
 		var chunk string
-		if chunk, err = client.Get(ctx, last).Result(); err == nil {
-			err = client.Set(ctx, last, chunk[:len(chunk)-1], 0).Err()
+		if chunk, err = client.Get(ctx, key).Result(); err == nil {
+			err = client.Set(ctx, key, chunk[:len(chunk)-1], 0).Err()
 		}
 	}
 	if err != nil {
-		t.Fatalf("damage the part: %v", err)
+		t.Fatalf("do the damage: %v", err)
 	}
 }

@@ -27,8 +27,8 @@ type Options struct {
 	// KeyPrefix begins every key. It must not contain braces, which would move the
 	// cluster slots of keys. Defaults to DefaultKeyPrefix.
 	KeyPrefix string
-	// Observer is told of what scripts did besides their answer: checkpoints that ended or
-	// that retention removed, and every call. Defaults to coordinator.Silence.
+	// Observer is told of what scripts did besides their answer: which checkpoints ended,
+	// and which are gone. Defaults to coordinator.Silence.
 	Observer coordinator.Observer
 	// Clock, in Unix ms, replaces the server's own clock in tests. Defaults to nil.
 	Clock func() int64
