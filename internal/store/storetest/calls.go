@@ -185,8 +185,9 @@ func (r *rig) cleanup(keep int) coordinator.CleanupResult {
 	return result
 }
 
-// recoveryLease is how long the suite's recoveries hold their checkpoint, in ms.
-const recoveryLease = 600_000
+// recoveryLease is how long the suite's recoveries hold their checkpoint, in ms. No sum of
+// the steps of a game's clock meets it.
+const recoveryLease = 600_011
 
 func (r *rig) recoverCall(key string) coordinator.RecoverCall {
 	return coordinator.RecoverCall{Job: r.job, LeaseMs: recoveryLease, Idempotency: coordinator.Idempotency{Key: key, Fingerprint: "recover", Token: r.token()}}

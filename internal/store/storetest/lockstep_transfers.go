@@ -50,7 +50,9 @@ func (g *game) transfers() map[string]func(*rapid.T) move {
 			}
 		},
 		"restore": func(rt *rapid.T) move {
-			call := g.drawRestore(rt)
+			// A lease of 0 is none. The others meet no sum of the clock's steps, since whether a
+			// lease holds in the very millisecond of its end is left open.
+			call := g.drawRestore(rt, 0, 30_007, 300_007)
 			return func(p *player) string {
 				source, err := p.rig.store.OpenRestore(p.rig.t.Context(), call(p))
 				if err != nil {
@@ -63,7 +65,7 @@ func (g *game) transfers() map[string]func(*rapid.T) move {
 			}
 		},
 		"open a restore": func(rt *rapid.T) move {
-			call := g.drawRestore(rt)
+			call := g.drawRestore(rt, 30_007, 300_007)
 			return func(p *player) string {
 				source, err := p.rig.store.OpenRestore(p.rig.t.Context(), call(p))
 				if err != nil {
@@ -135,9 +137,9 @@ func (g *game) drawUpload(rt *rapid.T) move {
 	}
 }
 
-func (g *game) drawRestore(rt *rapid.T) func(*player) coordinator.RestoreCall {
+func (g *game) drawRestore(rt *rapid.T, leases ...int64) func(*player) coordinator.RestoreCall {
 	n := rapid.IntRange(-1, g.triggers()).Draw(rt, "checkpoint")
-	call := coordinator.RestoreCall{Shared: rapid.Bool().Draw(rt, "shared"), LeaseMs: rapid.SampledFrom([]int64{0, 30_007, 300_007}).Draw(rt, "lease")}
+	call := coordinator.RestoreCall{Shared: rapid.Bool().Draw(rt, "shared"), LeaseMs: rapid.SampledFrom(leases).Draw(rt, "lease")}
 	if rapid.IntRange(0, 2).Draw(rt, "selection") == 0 {
 		call.Tasks = rapid.SliceOfNDistinct(gameTasks, 1, 2, rapid.ID).Draw(rt, "tasks")
 	}
