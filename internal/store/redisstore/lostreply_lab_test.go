@@ -84,14 +84,14 @@ type hearsay struct {
 }
 
 // Ended keeps the report.
-func (h *hearsay) Ended(t coordinator.Transition) { h.note("ended %+v", t) }
+func (h *hearsay) Ended(t coordinator.Transition) { h.notef("ended %+v", t) }
 
 // Deleted keeps the report.
 func (h *hearsay) Deleted(job string, id int64, why coordinator.DeletionReason) {
-	h.note("deleted %s %d %s", job, id, why)
+	h.notef("deleted %s %d %s", job, id, why)
 }
 
-func (h *hearsay) note(format string, args ...any) {
+func (h *hearsay) notef(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.reports = append(h.reports, fmt.Sprintf(format, args...))

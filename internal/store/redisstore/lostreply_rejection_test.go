@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,10 +26,7 @@ type rejection struct {
 
 func rejectionsOf(t testing.TB) []rejection {
 	t.Helper()
-	gone, err := os.MkdirTemp(t.TempDir(), "gone")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gone := t.TempDir()
 	return []rejection{
 		{
 			// A failover has made the server a replica of one that is not there.
@@ -116,6 +114,9 @@ func TestAServerThatRejectsWrites(t *testing.T) {
 
 func (s *stranded) checkRejected(r rejection) {
 	s.Helper()
+	if slices.ContainsFunc(s.got.commands, command.unanswered) {
+		s.Skip("this machine is too busy: Redis did not even reject an attempt in time")
+	}
 	if r.name != "LOADING" && cmp.Equal(s.steps[0], s.steps[len(s.steps)-1]) {
 		s.same("the refusal", s.got.err, s.err) // it writes nothing
 	} else {
@@ -138,28 +139,35 @@ func TestAServerThatRejectsWritesForAMoment(t *testing.T) {
 			server := redistest.Start(t, redistest.Options{Config: r.config})
 			client := server.Client(t)
 			for _, m := range mutations() {
-				if m.name != "acknowledge with a part" && m.name != "delete a pending one" {
-					continue
+				if m.name == "acknowledge with a part" || m.name == "delete a pending one" {
+					t.Run(m.name, func(t *testing.T) { rejectForAMoment(t, r, server, client, m) })
 				}
-				u := watch(newLossyLab(t, server), m)
-				l := newLossyLab(t, server)
-				call := m.arrange(l)
-				r.impose(t, server, client)
-				l.cutOff()
-				l.wire.after = func(number int) {
-					if number == 2 {
-						l.ok(r.lift(context.WithoutCancel(t.Context()), client))
-					}
-				}
-				l.wire.count(noFault, -1)
-				got := l.make(call, time.Minute)
-				l.same("the refusal", got.err, nil)
-				l.same("the answer", got.answer, u.answer)
-				waitUntil(t, client, "loading:0")
-				l.same("what is stored", l.contents(), u.steps[len(u.steps)-1])
 			}
 		})
 	}
+}
+
+func rejectForAMoment(t *testing.T, r rejection, server *redistest.Server, client *redis.Client, m mutation) {
+	t.Helper()
+	u := watch(newLossyLab(t, server), m)
+	l := newLossyLab(t, server)
+	c := m.arrange(l)
+	r.impose(t, server, client)
+	l.cutOff()
+	l.wire.after = func(number int) {
+		if number == 2 {
+			l.ok(r.lift(context.WithoutCancel(t.Context()), client))
+		}
+	}
+	l.wire.count(noFault, -1)
+	got := l.make(c, time.Minute)
+	waitUntil(t, client, "loading:0")
+	if slices.ContainsFunc(got.commands, command.unanswered) {
+		t.Skip("this machine is too busy: Redis did not even reject an attempt in time")
+	}
+	l.same("the refusal", got.err, nil)
+	l.same("the answer", got.answer, u.answer)
+	l.same("what is stored", l.contents(), u.steps[len(u.steps)-1])
 }
 
 // waitUntil polls INFO until it has a line.

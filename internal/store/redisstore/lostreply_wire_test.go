@@ -3,7 +3,7 @@ package redisstore
 import (
 	"context"
 	"encoding"
-
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -69,8 +69,15 @@ type wire struct {
 type command struct {
 	verb string
 	args []any
-	// until is when the store would have given it up.
-	until time.Time
+	// since is when it was sent, and until when the store would have given it up.
+	since, until time.Time
+	err          error
+}
+
+// unanswered tells whether the server may have run it unnoticed.
+func (c command) unanswered() bool {
+	_, isReply := errors.AsType[redis.Error](c.err)
+	return c.err != nil && !isReply
 }
 
 // newWire sets a proxy up before a server. The client goes around it.
@@ -108,10 +115,12 @@ func (w *wire) heal() []command {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counting, w.what = false, noFault
+	commands := w.commands
+	w.commands = nil
 	if w.proxy.Toxics.GetToxic("fault") != nil {
 		w.lift()
 	}
-	return w.commands
+	return commands
 }
 
 // strike puts the toxic on all connections; it returns when it is there.
@@ -168,6 +177,7 @@ func (w *wire) carry(ctx context.Context, cmd redis.Cmder, send func() error) er
 		w.forget(number)
 		return err
 	}
+	w.settle(number, err)
 	if w.after != nil {
 		w.after(number)
 	}
@@ -184,7 +194,7 @@ func (w *wire) note(ctx context.Context, cmd redis.Cmder) (int, fault) {
 	}
 	until, _ := ctx.Deadline()
 	number := len(w.commands)
-	w.commands = append(w.commands, command{verb: verbOf(cmd), args: slices.Clone(cmd.Args()), until: until})
+	w.commands = append(w.commands, command{verb: verbOf(cmd), args: slices.Clone(cmd.Args()), since: time.Now(), until: until})
 	if number != w.at && (number < w.at || w.what != everyReplyLost) {
 		return number, noFault
 	}
@@ -196,6 +206,15 @@ func (w *wire) note(ctx context.Context, cmd redis.Cmder) (int, fault) {
 		return number, noFault
 	}
 	return number, w.what
+}
+
+// settle notes what a command came to, unless the counting has ended.
+func (w *wire) settle(number int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if number < len(w.commands) {
+		w.commands[number].err = err
+	}
 }
 
 // forget takes a command back that Redis did not know: its script is sent as a text next,
@@ -233,7 +252,7 @@ func (m tripwire) MarshalBinary() ([]byte, error) {
 // verbOf names a script by its verb, other commands by their name.
 func verbOf(cmd redis.Cmder) string {
 	args := cmd.Args()
-	hash := ""
+	var hash string
 	switch cmd.Name() {
 	case "evalsha":
 		hash, _ = args[1].(string)
