@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/testcontainers/testcontainers-go"
 )
@@ -14,10 +15,14 @@ var errNoEngine = errors.New("no container engine answers")
 
 func isNoEngine(err error) bool { return errors.Is(err, errNoEngine) }
 
+// engineWithin is how long the engine may take to start a container: minutes, where it
+// builds images or runs other tests at the same time.
+const engineWithin = 3 * time.Minute
+
 // startContainer starts a Redis from an image that is already on this machine, or that
 // the engine can pull.
 func startContainer(image string) (url string, finish func(), err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), engineWithin)
 	defer cancel()
 	provider, err := testcontainers.NewDockerProvider()
 	if err == nil {
