@@ -24,7 +24,6 @@ func testLockstep(t *testing.T, s suite) {
 func referenceFactory(testing.TB) Storage {
 	var kept *reference
 	return Storage{
-		Replicas: true,
 		Open: func(_ testing.TB, options Options) coordinator.Store {
 			if kept == nil {
 				kept = newReference(options)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"pgregory.net/rapid"
@@ -149,7 +150,10 @@ func (g *game) changes() map[string]func(*rapid.T) move {
 				}
 				text := fmt.Sprintf("epoch %d repeated %v", result.Epoch, result.Repeated)
 				if !result.Repeated {
-					text += " ended " + p.sorted(result.Ended)
+					// Which overdue ones it ended besides depends on who looked at them before.
+					text += " superseded " + p.sorted(slices.DeleteFunc(result.Ended, func(id int64) bool {
+						return p.rig.get(id).Status != coordinator.StatusAborted
+					}))
 				}
 				if result.Checkpoint != nil {
 					text += " " + p.checkpoint(result.Checkpoint)

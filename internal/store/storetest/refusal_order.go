@@ -31,8 +31,6 @@ type scene struct {
 	end func()
 }
 
-const ackedPart = "1"
-
 // hurdles are the refusals in the order of the design. Those of one rank exclude each
 // other: a checkpoint ends in one way only.
 func hurdles() [][]hurdle {
@@ -62,7 +60,7 @@ func hurdles() [][]hurdle {
 			}},
 		},
 		{{"an ack with another part before", coordinator.CodeAckConflict, func(s *scene) {
-			s.r.accept(s.id, s.task, attempt(s.attempt), with(part(s.task, "k", ackedPart)))
+			s.r.accept(s.id, s.task, attempt(s.attempt), with(part(s.task, "k", "1")))
 			s.part = new(part(s.task, "k", "2"))
 		}}},
 		{{"a completed checkpoint", coordinator.CodeCheckpointCompleted, func(s *scene) {
@@ -79,8 +77,7 @@ func newScene(r *rig) *scene {
 	return &scene{r: r, job: r.job, id: c.ID, task: "task-1", attempt: 5, epoch: 1, end: func() {}}
 }
 
-// messages are the ways to send a scene's message. lowest tells the number of the first
-// rank that the message does not know.
+// messages are the ways to send a scene's message.
 func messages() []message {
 	return []message{
 		{"an ack", 9, func(s *scene) coordinator.Code {
@@ -102,6 +99,8 @@ func messages() []message {
 	}
 }
 
+// message is one way to send a message. It can meet the first ranks of hurdles only: an
+// upload brings no digest along, a decline is no acknowledgement.
 type message struct {
 	name  string
 	ranks int
