@@ -84,6 +84,8 @@ func TestUploadThatTheStoreGaveUp(t *testing.T) {
 	l.record(7, values{})
 	s := l.store()
 	u := l.send(s, content(5))
+	// Reading waits for the chunk, which must not come after the sweep.
+	l.ok(u.ReadAt(t.Context(), make([]byte, 5), 0))
 	l.ok(u.Check(t.Context()))
 	l.now += uploadLease.Milliseconds() + 1
 	l.do("HSET", l.keys.record(7), "timeout", "0")
