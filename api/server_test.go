@@ -49,7 +49,7 @@ func call(t *testing.T, method, target, body string, headers map[string]string) 
 	t.Helper()
 	server = &spy{}
 	strict := api.NewStrictHandlerWithOptions(server, nil, api.StrictHTTPServerOptions{
-		RequestErrorHandlerFunc:  func(w http.ResponseWriter, _ *http.Request, err error) { t.Logf("refused body: %v", err) },
+		RequestErrorHandlerFunc:  func(_ http.ResponseWriter, _ *http.Request, err error) { t.Logf("refused body: %v", err) },
 		ResponseErrorHandlerFunc: func(_ http.ResponseWriter, _ *http.Request, err error) { reached = errors.Is(err, errSpied) },
 	})
 	handler := api.HandlerWithOptions(strict, api.ChiServerOptions{

@@ -25,39 +25,48 @@ func TestFitsFindsWhatTheContractDoesNotDeclare(t *testing.T) {
 	}{
 		"a body that fits": {
 			http.MethodGet, "/healthz",
-			Answer{200, http.Header{"Content-Type": {"application/json"}}, []byte(`{"status":"ok"}`)}, "",
+			Answer{200, http.Header{"Content-Type": {"application/json"}}, []byte(`{"status":"ok"}`)},
+			"",
 		},
 		"a body that does not": {
 			http.MethodGet, "/healthz",
-			Answer{200, http.Header{"Content-Type": {"application/json"}}, []byte(`{"status":"good"}`)}, `"/status"`,
+			Answer{200, http.Header{"Content-Type": {"application/json"}}, []byte(`{"status":"good"}`)},
+			`"/status"`,
 		},
 		"another media type": {
 			http.MethodGet, "/healthz",
-			Answer{200, http.Header{"Content-Type": {"application/problem+json"}}, []byte(`{"status":"ok"}`)}, "Content-Type",
+			Answer{200, http.Header{"Content-Type": {"application/problem+json"}}, []byte(`{"status":"ok"}`)},
+			"Content-Type",
 		},
 		"a status that is not declared": {
 			http.MethodGet, "/healthz",
-			Answer{204, http.Header{}, nil}, "status is not supported",
+			Answer{204, http.Header{}, nil},
+			"status is not supported",
 		},
 		"a problem that fits": {
 			http.MethodDelete, "/checkpoints/{id}",
-			Answer{409, http.Header{"Content-Type": {"application/problem+json"}}, []byte(problem)}, "",
+			Answer{409, http.Header{"Content-Type": {"application/problem+json"}}, []byte(problem)},
+			"",
 		},
 		"a problem with another code": {
 			http.MethodDelete, "/checkpoints/{id}",
-			Answer{409, http.Header{"Content-Type": {"application/problem+json"}}, []byte(strings.Replace(problem, "pinned", "pined", 1))}, `"/code"`,
+			Answer{409, http.Header{"Content-Type": {"application/problem+json"}}, []byte(strings.Replace(problem, "pinned", "pined", 1))},
+			`"/code"`,
 		},
 		"a header that is missing": {
 			http.MethodDelete, "/checkpoints/{id}/state",
-			Answer{204, http.Header{}, nil}, `"ETag"`,
+			Answer{204, http.Header{}, nil},
+			`"ETag"`,
 		},
 		"a header that does not fit": {
 			http.MethodDelete, "/checkpoints/{id}/state",
-			Answer{204, http.Header{"Etag": {"7-3"}}, nil}, `"ETag"`,
+			Answer{204, http.Header{"Etag": {"7-3"}}, nil},
+			`"ETag"`,
 		},
 		"a header that fits": {
 			http.MethodDelete, "/checkpoints/{id}/state",
-			Answer{204, http.Header{"Etag": {`"7-3"`}}, nil}, "",
+			Answer{204, http.Header{"Etag": {`"7-3"`}}, nil},
+			"",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

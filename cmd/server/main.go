@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/rs/zerolog"
 
 	"github.com/checkpointd/checkpointd/internal/server"
 )
@@ -22,6 +23,8 @@ type commandLine struct {
 }
 
 func main() {
+	// Seconds would be too coarse to follow acknowledgements and deadlines.
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
 	var cli commandLine
 	kong.Parse(&cli,
 		kong.Name("checkpointd"),
@@ -29,16 +32,15 @@ func main() {
 		kong.DefaultEnvars("CHECKPOINTD"),
 		kong.Vars{"version": server.Version()},
 	)
-	// A second signal during the drain kills at once: NotifyContext is stopped by then.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, stop, &cli); err != nil {
+	if err := run(&cli); err != nil {
 		fmt.Fprintln(os.Stderr, "checkpointd:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, stop context.CancelFunc, cli *commandLine) error {
+func run(cli *commandLine) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	if cli.Healthcheck {
 		return server.CheckHealth(ctx, cli.Listen)
 	}
@@ -53,6 +55,6 @@ func run(ctx context.Context, stop context.CancelFunc, cli *commandLine) error {
 	case <-ctx.Done():
 	case <-s.Failed():
 	}
-	stop()
+	stop() // so that a second signal during the drain kills at once
 	return s.Stop(context.Background())
 }

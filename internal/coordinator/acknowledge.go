@@ -92,7 +92,7 @@ func (c *Coordinator) AcknowledgeAll(ctx context.Context, job string, id int64, 
 	var f faults
 	f.ref(job, id)
 	if len(items) == 0 {
-		f.body("/acks", Violation("The list must have at least one acknowledgement."))
+		f.body("/acks", ViolationError("The list must have at least one acknowledgement."))
 	}
 	for i, item := range items {
 		f.ack(fmt.Sprintf("/acks/%d", i), item)
@@ -152,11 +152,11 @@ func (f *faults) ack(pointer string, item AckItem) {
 }
 
 // CheckDigest tells whether digest is "sha256:" and 64 lower-case hexadecimal digits,
-// as an upload answers it; its error is a [Violation].
+// as an upload answers it; its error is a [ViolationError].
 func CheckDigest(digest string) error {
 	hexDigits, found := strings.CutPrefix(digest, "sha256:")
 	if !found || len(hexDigits) != 64 || strings.Trim(hexDigits, "0123456789abcdef") != "" {
-		return Violation(`A digest is "sha256:" and 64 lower-case hexadecimal digits, as the upload answers it.`)
+		return ViolationError(`A digest is "sha256:" and 64 lower-case hexadecimal digits, as the upload answers it.`)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (f *faults) ref(job string, id int64) {
 // between is the rule for numbers; unit is "" or a word after the numbers.
 func between(n, low, high int64, unit string) error {
 	if n < low || n > high {
-		return Violation(strings.TrimSpace(fmt.Sprintf("The number must be between %d and %d %s", low, high, unit)) + ".")
+		return ViolationError(strings.TrimSpace(fmt.Sprintf("The number must be between %d and %d %s", low, high, unit)) + ".")
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func between(n, low, high int64, unit string) error {
 // atMost is the rule for lengths of texts.
 func atMost(text string, limit int) error {
 	if len(text) > limit {
-		return Violation(fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), limit))
+		return ViolationError(fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), limit))
 	}
 	return nil
 }
@@ -74,11 +74,11 @@ func atMost(text string, limit int) error {
 // checkLabels adds the faults of labels.
 func (f *faults) labels(labels map[string]string) {
 	if len(labels) > MaxLabels {
-		f.body("/labels", Violation(fmt.Sprintf("There are %d labels; the limit is %d.", len(labels), MaxLabels)))
+		f.body("/labels", ViolationError(fmt.Sprintf("There are %d labels; the limit is %d.", len(labels), MaxLabels)))
 	}
 	for name, value := range labels {
 		if name == "" || len(name) > MaxLabelNameBytes {
-			f.body("/labels/"+escapePointer(name), Violation(fmt.Sprintf("A label's name has 1 to %d bytes.", MaxLabelNameBytes)))
+			f.body("/labels/"+escapePointer(name), ViolationError(fmt.Sprintf("A label's name has 1 to %d bytes.", MaxLabelNameBytes)))
 		}
 		f.body("/labels/"+escapePointer(name), atMost(value, MaxLabelValueBytes))
 	}

@@ -46,8 +46,11 @@ func DefaultPace() Pace {
 func (p Pace) orDefaults() Pace {
 	d := DefaultPace()
 	for _, field := range []struct{ value, fallback *time.Duration }{
-		{&p.Sweep, &d.Sweep}, {&p.Health, &d.Health}, {&p.UploadCheck, &d.UploadCheck},
-		{&p.RestoreLease, &d.RestoreLease}, {&p.RecoverLease, &d.RecoverLease},
+		{&p.Sweep, &d.Sweep},
+		{&p.Health, &d.Health},
+		{&p.UploadCheck, &d.UploadCheck},
+		{&p.RestoreLease, &d.RestoreLease},
+		{&p.RecoverLease, &d.RecoverLease},
 	} {
 		if *field.value <= 0 {
 			*field.value = *field.fallback

@@ -60,12 +60,12 @@ func (r TriggerRequest) check(settings Settings) (int, error) {
 	if r.Tasks != nil {
 		f.tasks(r.Tasks)
 		if r.RequiredTaskAcks != nil && required != int64(len(r.Tasks)) {
-			f.body("/requiredTaskAcks", Violation(fmt.Sprintf("With tasks it must equal their number, %d; or leave it out.", len(r.Tasks))))
+			f.body("/requiredTaskAcks", ViolationError(fmt.Sprintf("With tasks it must equal their number, %d; or leave it out.", len(r.Tasks))))
 		}
 		required = int64(len(r.Tasks))
 	}
 	if r.TimeoutMs != nil && *r.TimeoutMs > MaxTimeoutMs {
-		f.body("/timeoutMs", Violation(fmt.Sprintf("A timeout has at most %d milliseconds; 0 is for ever.", int64(MaxTimeoutMs))))
+		f.body("/timeoutMs", ViolationError(fmt.Sprintf("A timeout has at most %d milliseconds; 0 is for ever.", int64(MaxTimeoutMs))))
 	}
 	f.labels(r.Labels)
 	f.body("/description", atMost(r.Description, MaxDescriptionBytes))
@@ -84,7 +84,7 @@ func (r TriggerRequest) check(settings Settings) (int, error) {
 // tasks adds the faults of a list of task names: empty, malformed, repeated.
 func (f *faults) tasks(tasks []string) {
 	if len(tasks) == 0 {
-		f.body("/tasks", Violation("The list must name at least one task; leave it out to let any task acknowledge."))
+		f.body("/tasks", ViolationError("The list must name at least one task; leave it out to let any task acknowledge."))
 	}
 	if len(tasks) > MaxTasks {
 		return // refused as a count, without a fault for each
@@ -94,7 +94,7 @@ func (f *faults) tasks(tasks []string) {
 		pointer := fmt.Sprintf("/tasks/%d", i)
 		f.body(pointer, CheckTaskID(task))
 		if earlier, seen := first[task]; seen {
-			f.body(pointer, Violation(fmt.Sprintf("The task stands at /tasks/%d already.", earlier)))
+			f.body(pointer, ViolationError(fmt.Sprintf("The task stands at /tasks/%d already.", earlier)))
 		} else {
 			first[task] = i
 		}

@@ -16,7 +16,6 @@ import (
 // Config is everything that an operator can set. The tags are kong's: every flag is
 // also CHECKPOINTD_<FLAG> in the environment, and a flag wins over it.
 type Config struct {
-	//nolint:lll // The tags are the help text, in one place with the default.
 	Listen string `default:"127.0.0.1:8080" help:"Address to serve HTTP on. There is no authentication: leave loopback only behind something that has." placeholder:"HOST:PORT"`
 
 	Redis     string `help:"Keep everything in this Redis (redis://, rediss:// or unix:// URL). Without it the embedded store in --data is used." placeholder:"URL"`

@@ -12,14 +12,13 @@ import (
 func TestAnswersCarryTheRequestIDOfTheCallerOrANewOne(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
-	response, _ := call(t, http.MethodGet, s.URL()+"/healthz", "", "X-Request-Id", "mine-7")
-	if got := response.Header.Get("X-Request-Id"); got != "mine-7" {
+	if got := call(t, http.MethodGet, s.URL()+"/healthz", "", "X-Request-Id", "mine-7").header.Get("X-Request-Id"); got != "mine-7" {
 		t.Errorf("the caller's id became %q", got)
 	}
-	response, problem := call(t, http.MethodGet, s.URL()+"/nowhere", "", "X-Request-Id", "not visible")
-	id := response.Header.Get("X-Request-Id")
-	if id == "" || strings.Contains(id, " ") || !strings.Contains(problem, id) {
-		t.Errorf("id %q is not in %s", id, problem)
+	problem := call(t, http.MethodGet, s.URL()+"/nowhere", "", "X-Request-Id", "not visible")
+	id := problem.header.Get("X-Request-Id")
+	if id == "" || strings.Contains(id, " ") || !strings.Contains(problem.text, id) {
+		t.Errorf("id %q is not in %s", id, problem.text)
 	}
 }
 
@@ -31,7 +30,7 @@ func TestMetricsCountByRoutePattern(t *testing.T) {
 	call(t, http.MethodGet, s.URL()+"/checkpoints/latest/restore", "")
 	call(t, http.MethodGet, s.URL()+"/checkpoints/12345", "")
 	call(t, http.MethodGet, s.URL()+"/no/such/path", "")
-	_, metrics := call(t, http.MethodGet, s.URL()+"/metrics", "")
+	metrics := call(t, http.MethodGet, s.URL()+"/metrics", "").text
 	for _, line := range []string{
 		`checkpointd_checkpoints_triggered_total{job="default"} 1`,
 		`checkpointd_acks_total{job="default",outcome="acknowledged"} 1`,
@@ -113,18 +112,15 @@ func TestDrainingTurnsReadinessOffWhileServingOn(t *testing.T) {
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Stop(t.Context()) }()
-	ready := func() int {
-		response, _ := call(t, http.MethodGet, s.URL()+"/readyz", "")
-		return response.StatusCode
-	}
-	status := ready()
-	for ; status == http.StatusOK; status = ready() { // until Stop has begun
+	status := http.StatusOK
+	for status == http.StatusOK { // until Stop has begun
+		status = call(t, http.MethodGet, s.URL()+"/readyz", "").status
 	}
 	if status != http.StatusServiceUnavailable {
 		t.Errorf("/readyz answered %d", status)
 	}
-	if response, _ := call(t, http.MethodGet, s.URL()+"/healthz", ""); response.StatusCode != http.StatusOK {
-		t.Errorf("/healthz answered %d", response.StatusCode)
+	if alive := call(t, http.MethodGet, s.URL()+"/healthz", ""); alive.status != http.StatusOK {
+		t.Errorf("/healthz answered %d", alive.status)
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)

@@ -45,8 +45,15 @@ func start(t *testing.T, config server.Config) *server.Server {
 // client keeps no idle connections: they would outlive the test.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
 
+// answer is what a call brought.
+type answer struct {
+	status int
+	header http.Header
+	text   string
+}
+
 // call sends a request and reads its whole answer.
-func call(t *testing.T, method, url, body string, headers ...string) (*http.Response, string) {
+func call(t *testing.T, method, url, body string, headers ...string) answer {
 	t.Helper()
 	var reader io.Reader
 	if body != "" {
@@ -67,9 +74,9 @@ func call(t *testing.T, method, url, body string, headers ...string) (*http.Resp
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(response.Body)
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return response, string(answer)
+	return answer{status: response.StatusCode, header: response.Header, text: string(text)}
 }

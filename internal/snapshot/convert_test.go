@@ -171,8 +171,7 @@ func FuzzConvert(f *testing.F) {
 		}
 		got, err := snapshot.Convert(value, want)
 		if err != nil {
-			var typeErr *snapshot.TypeError
-			if !errors.As(err, &typeErr) {
+			if _, mismatch := errors.AsType[*snapshot.TypeError](err); !mismatch {
 				t.Fatalf("error of another type: %v", err)
 			}
 			return

@@ -51,14 +51,12 @@ func Example_upload() {
 	fmt.Println(part.Entries, part.Bytes, part.Digest, err)
 
 	_, err = receive(`{"key":"a","value":1}` + "\n\n" + `{"value":2,"key":"\u0061"}`)
-	var duplicate *snapshot.DuplicateKeyError
-	if errors.As(err, &duplicate) {
+	if duplicate, ok := errors.AsType[*snapshot.DuplicateKeyError](err); ok {
 		fmt.Println(duplicate.Line, duplicate.Detail())
 	}
 
 	_, err = receive(`{"key":"a","value":{"n":01}}`)
-	var syntax *snapshot.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*snapshot.SyntaxError](err); ok {
 		fmt.Println(syntax.Line, syntax.Pointer, syntax.Detail)
 	}
 

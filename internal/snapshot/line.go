@@ -106,9 +106,9 @@ func (r *LineReader) nextLine() ([]byte, error) {
 				What: "line", Max: int64(r.maxValue + lineSlack), Line: r.line + 1,
 				Detail: "one line is longer than " + strconv.Itoa(r.maxValue+lineSlack) + " bytes",
 			}
-		case r.srcErr == io.EOF && r.searched == 0: //nolint:errorlint // see fill
+		case r.srcErr == io.EOF && r.searched == 0:
 			return nil, io.EOF
-		case r.srcErr == io.EOF: //nolint:errorlint // see fill
+		case r.srcErr == io.EOF:
 			line := r.buf[r.start:r.end]
 			r.start, r.searched = r.end, 0
 			r.line++

@@ -200,8 +200,7 @@ func TestLineReaderReadsNoFurtherThanALineMayBe(t *testing.T) {
 	t.Parallel()
 	endless := &countingReader{}
 	_, err := snapshot.NewLineReader(endless, "t", 1<<20).Next()
-	var tooLarge *snapshot.TooLargeError
-	if !errors.As(err, &tooLarge) {
+	if _, tooLarge := errors.AsType[*snapshot.TooLargeError](err); !tooLarge {
 		t.Fatalf("got %v", err)
 	}
 	if limit := int64(1<<20 + 64<<10 + 1); endless.read > limit {
@@ -248,7 +247,7 @@ func (stuckReader) Read([]byte) (int, error) { return 0, nil }
 
 // TestLineReaderAllocatesNothingPerLine compares bodies of 1000 and of 11 000
 // lines. Not parallel: other tests' allocations would count.
-func TestLineReaderAllocatesNothingPerLine(t *testing.T) {
+func TestLineReaderAllocatesNothingPerLine(t *testing.T) { //nolint:paralleltest // see above
 	body := func(lines int) []byte {
 		return bytes.Repeat([]byte(`{"key":"a\tb", "taskId":"t", "value":{"x": [1, 2.5, "é\n"], "\u00e9": {"z": null}}}`+"\n"), lines)
 	}
