@@ -80,7 +80,7 @@ func (r *reference) Tasks(_ context.Context, call coordinator.TasksCall) (coordi
 	}
 	result := coordinator.TasksResult{Checkpoint: v}
 	for _, id := range c.tasks() {
-		state := c.task(id)
+		state := c.task(id, v.Status)
 		if id <= call.After || call.Status != "" && call.Status != state.Status {
 			continue
 		}
@@ -101,11 +101,13 @@ func (c *refCheckpoint) tasks() []string {
 	return slices.Sorted(maps.Keys(c.acks))
 }
 
-func (c *refCheckpoint) task(id string) coordinator.TaskState {
+// task tells where a task stands in a checkpoint of that status: in one that has ended no
+// part waits for its acknowledgement any more.
+func (c *refCheckpoint) task(id string, status coordinator.Status) coordinator.TaskState {
 	state := coordinator.TaskState{TaskID: id, Status: coordinator.TaskMissing}
 	if ack := c.acks[id]; ack != nil {
 		state.Status, state.Ack = coordinator.TaskAcknowledged, new(c.ack(id))
-	} else if part, ok := c.uploaded[id]; ok {
+	} else if part, ok := c.uploaded[id]; ok && status == coordinator.StatusPending {
 		state.Uploaded = new(info(part))
 	}
 	return state
@@ -115,14 +117,14 @@ func (c *refCheckpoint) task(id string) coordinator.TaskState {
 func (r *reference) Task(_ context.Context, ref coordinator.Ref, task string) (coordinator.TaskState, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c, _, err := r.read(ref)
+	c, v, err := r.read(ref)
 	if err != nil {
 		return coordinator.TaskState{}, err
 	}
 	if !slices.Contains(c.tasks(), task) {
 		return coordinator.TaskState{}, coordinator.ErrTaskNotInCheckpoint(c.ID, task)
 	}
-	return c.task(task), nil
+	return c.task(task, v.Status), nil
 }
 
 // Jobs reads the state of every job.

@@ -125,6 +125,24 @@ func testTasks(t *testing.T, s suite) {
 			}
 		}
 	})
+	s.rule(t, "in a checkpoint that has ended no uploaded part waits any more, however it ended", func(t *testing.T, r *rig) {
+		for _, end := range []func(int64){
+			func(id int64) { r.complete(id, true) },
+			func(id int64) { r.abort(id) },
+			func(int64) { r.clock.Advance(60_001) }, // as derived
+			func(int64) { r.clock.Advance(60_001); r.sweep() },
+		} {
+			c := r.trigger(named("a", "b"))
+			r.upload(c.ID, "a", part("a", "k", "1"))
+			r.upload(c.ID, "b", part("b"))
+			end(c.ID)
+			want := []coordinator.TaskState{{TaskID: "a", Status: coordinator.TaskMissing}, {TaskID: "b", Status: coordinator.TaskMissing}}
+			wantSame(t, want, r.tasks(c.ID, "", 10))
+			got, err := r.store.Task(t.Context(), r.ref(c.ID), "a")
+			r.check("task", err)
+			wantSame(t, want[0], got)
+		}
+	})
 	s.rule(t, "get shows the first acks by task id", func(t *testing.T, r *rig) {
 		tasks := names(coordinator.AcksShown + 20)
 		c := r.trigger(requires(1000))
