@@ -237,7 +237,7 @@ func uploads() []mutation {
 				if err := u.Check(ctx); err != nil {
 					return nil, err
 				}
-				return u.Commit(ctx, coordinator.CommitCall{Part: partInfo(lines), Ack: true})
+				return u.Commit(ctx, coordinator.CommitCall{Part: partInfo(lines)})
 			}
 		}},
 	}

@@ -33,6 +33,25 @@ func TestAnAttemptThatArrivesLate(t *testing.T) {
 	}
 }
 
+// Without a lost reply the caller has heard of everything: a repeat reports nothing again.
+func TestACallThatIsMadeTwiceIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	for _, m := range slices.Concat(triggers(), recoveries(), acknowledgements(), ends()) {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLossyLab(t, server)
+			c := m.arrange(l)
+			first := l.fail(c, noFault, -1)
+			ended, deleted := l.heard.sorted("ended"), l.heard.sorted("deleted")
+			again := l.make(c, time.Minute)
+			l.same("the answer", again.answer, first.answer)
+			l.same("reported ends", l.heard.sorted("ended"), ended)
+			l.same("reported deletions", l.heard.sorted("deleted"), deleted)
+		})
+	}
+}
+
 // strand makes the call while every reply to the command of that number and to those after
 // it is lost.
 func (l *lossyLab) strand(c call, at int) error {
