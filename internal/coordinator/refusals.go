@@ -26,7 +26,7 @@ func ErrCheckpointDeleted(job string, id int64) *Error {
 
 // ErrNoCompletedCheckpoint is the true "none yet" of a job.
 func ErrNoCompletedCheckpoint(job string) *Error {
-	return &Error{Code: CodeNoCompletedCheckpoint, Detail: fmt.Sprintf("Job %q has no completed checkpoint yet. Start fresh, or look for pending ones with GET /checkpoints?status=pending.", job)}
+	return &Error{Code: CodeNoCompletedCheckpoint, Detail: fmt.Sprintf("Job %q has no completed checkpoint yet. Check ?job= if it should have one: a recover or trigger with a mistyped name makes a new job. Otherwise start from the beginning.", job)}
 }
 
 // ErrTaskNotExpected is for a task that the trigger did not name.
@@ -37,12 +37,15 @@ func ErrTaskNotExpected(id int64, taskID string) *Error {
 // ErrStaleEpoch is for a message from before a recovery, or from a future that this job
 // has not seen.
 func ErrStaleEpoch(given, current int64) *Error {
+	if given > current {
+		return &Error{Code: CodeStaleEpoch, Detail: fmt.Sprintf("The message names epoch %d, but the job is only in epoch %d. Check ?job=; if it is right, the storage has lost data, and the run must start again from what POST /checkpoints/recover names.", given, current)}
+	}
 	return &Error{Code: CodeStaleEpoch, Detail: fmt.Sprintf("The message names epoch %d, the job is in epoch %d: the fleet has recovered since. Stop this run and start from the checkpoint that POST /checkpoints/recover names.", given, current)}
 }
 
 // ErrStaleAttempt is for a message of an attempt that a newer one of the same task replaced.
 func ErrStaleAttempt(taskID string, given, highest int64) *Error {
-	return &Error{Code: CodeStaleAttempt, Detail: fmt.Sprintf("Task %q sent attempt %d, but attempt %d was heard from already. Stop this instance: a newer one has taken over.", taskID, given, highest)}
+	return &Error{Code: CodeStaleAttempt, Detail: fmt.Sprintf("Task %q sent attempt %d, but attempt %d was heard from already. Stop this instance if a newer one has taken over; a message without attempt counts as attempt 0, so send it with every call.", taskID, given, highest)}
 }
 
 // ErrEnded is for changing a checkpoint that reached the terminal status.
@@ -59,9 +62,10 @@ func ErrEnded(id int64, status Status) *Error {
 	return &Error{Code: CodeInternal, Detail: "The server took a pending checkpoint for an ended one."}
 }
 
-// ErrAckConflict is for a second acknowledgement, or an upload, with another part.
+// ErrAckConflict is for a second acknowledgement with another part, and for any upload
+// after the first one: its bytes are not read, so it may be a repeat.
 func ErrAckConflict(id int64, taskID string) *Error {
-	return &Error{Code: CodeAckConflict, Detail: fmt.Sprintf("Task %q acknowledged checkpoint %d with another part before. The earlier acknowledgement stands; go on.", taskID, id)}
+	return &Error{Code: CodeAckConflict, Detail: fmt.Sprintf("Task %q has acknowledged checkpoint %d, and its part cannot be replaced any more. The earlier acknowledgement stands, also if this was a repeat of it; go on.", taskID, id)}
 }
 
 // ErrPartChanged is for an acknowledgement whose digest is not that of the stored part.

@@ -2,7 +2,12 @@ package handlers
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
+	"syscall"
+	"time"
 
 	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
@@ -28,9 +33,32 @@ func (s *server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObje
 	}
 	warnings, err := s.options.Ready(ctx)
 	if err != nil {
-		return nil, err
+		return nil, notReady(err)
 	}
 	return api.GetReadiness200JSONResponse{Status: api.ReadinessStatusReady, Warnings: warningsOf(warnings)}, nil
+}
+
+// notReady says why, as far as that can be said without quoting a library.
+func notReady(err error) error {
+	if coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
+		return err
+	}
+	reason := "it does not answer as it should"
+	var network net.Error
+	var lookup *net.DNSError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		reason = "it refuses connections"
+	case errors.As(err, &lookup):
+		reason = "the name of its host is not known"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		reason = "it does not answer in time"
+	}
+	return &coordinator.Error{
+		Code:       coordinator.CodeStoreUnavailable,
+		Detail:     fmt.Sprintf("The storage is away: %s. Requests are answered 503 until it is back, and go on by themselves then; the server's log has the cause.", reason),
+		RetryAfter: time.Second, Err: err,
+	}
 }
 
 // GetMetrics serves the metrics.
