@@ -29,7 +29,7 @@ func (s *Store) Tasks(ctx context.Context, call coordinator.TasksCall) (coordina
 	body := cursor{values: r.body[1:]}
 	rows := cursor{values: body.list(), err: body.err}
 	for rows.more() {
-		state, err := taskState(rows.text(), rows.text(), rows.text(), checkpoint.Start)
+		state, err := taskState(rows.text(), rows.text(), rows.text(), &checkpoint)
 		if err != nil {
 			return coordinator.TasksResult{}, badReply(tasksScript.verb, r, err)
 		}
@@ -64,7 +64,7 @@ func (s *Store) Task(ctx context.Context, ref coordinator.Ref, taskID string) (c
 		return coordinator.TaskState{}, err
 	}
 	body := cursor{values: r.body[1:]}
-	state, err := taskState(taskID, body.text(), body.text(), checkpoint.Start)
+	state, err := taskState(taskID, body.text(), body.text(), &checkpoint)
 	if err != nil {
 		return coordinator.TaskState{}, badReply(taskScript.verb, r, err)
 	}
@@ -72,14 +72,15 @@ func (s *Store) Task(ctx context.Context, ref coordinator.Ref, taskID string) (c
 }
 
 // taskState reads a task's stored acknowledgement and the stored part that waits for
-// one; each is "" when there is none.
-func taskState(task, ack, part string, start int64) (coordinator.TaskState, error) {
+// one; each is "" when there is none. Once the checkpoint has ended no part waits any
+// more, although the sweeper may not have come to it yet.
+func taskState(task, ack, part string, checkpoint *coordinator.Checkpoint) (coordinator.TaskState, error) {
 	if ack != "" {
-		parsed, err := parseAck(task, ack, start)
+		parsed, err := parseAck(task, ack, checkpoint.Start)
 		return coordinator.TaskState{TaskID: task, Status: coordinator.TaskAcknowledged, Ack: &parsed}, err
 	}
 	state := coordinator.TaskState{TaskID: task, Status: coordinator.TaskMissing}
-	if part == "" {
+	if part == "" || checkpoint.Status != coordinator.StatusPending {
 		return state, nil
 	}
 	parsed, err := parsePart(part)
