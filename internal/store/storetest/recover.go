@@ -120,6 +120,16 @@ func testRecover(t *testing.T, s suite) {
 		r.clock.Advance(2)
 		r.wantIDs("deleted after the lease", r.cleanup(0).Deleted, done.ID)
 	})
+	s.rule(t, "each worker that asks with the key begins the lease anew, since it is about to restore", func(t *testing.T, r *rig) {
+		done := r.completed()
+		r.recover("crash-1")
+		r.clock.Advance(recoveryLease - 1)
+		r.recover("crash-1")
+		r.clock.Advance(recoveryLease - 1)
+		r.wantIDs("skipped", r.cleanup(0).Skipped, done.ID)
+		r.clock.Advance(2)
+		r.wantIDs("deleted after the lease", r.cleanup(0).Deleted, done.ID)
+	})
 	s.rule(t, "uploads and writes of before the recovery come too late", func(t *testing.T, r *rig) {
 		c := r.trigger(requires(2))
 		p := bigPart("task-1", 2*coordinator.ChunkBytes)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -80,7 +81,7 @@ func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (co
 	j := r.make(call.Job)
 	return once(j, call.Token, func() (coordinator.RecoverResult, error) {
 		if known, ok := j.keys["recover "+call.Key]; ok && call.Key != "" {
-			return r.recoverAgain(j, known, call.Fingerprint)
+			return r.recoverAgain(j, known, call)
 		}
 		result := coordinator.RecoverResult{
 			Ended: j.ids(func(c *refCheckpoint) bool { return c.Status == coordinator.StatusPending }),
@@ -93,7 +94,7 @@ func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (co
 		result.Epoch = j.epoch
 		record := refKey{fingerprint: call.Fingerprint, id: -1, epoch: j.epoch}
 		if c := j.latest(); c != nil {
-			c.leases[call.Token] = r.clock() + call.LeaseMs
+			r.leaseForRecovery(c, j.epoch, call.LeaseMs)
 			record.id, result.Checkpoint = c.ID, new(r.view(c))
 		}
 		if call.Key != "" {
@@ -103,13 +104,20 @@ func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (co
 	})
 }
 
-// recoverAgain answers a recovery whose Idempotency-Key is known.
-func (r *reference) recoverAgain(j *refJob, known refKey, fingerprint string) (coordinator.RecoverResult, error) {
+// leaseForRecovery holds a checkpoint for a fleet that is about to restore it.
+func (r *reference) leaseForRecovery(c *refCheckpoint, epoch, leaseMs int64) {
+	c.leases[fmt.Sprintf("recovery %d", epoch)] = r.clock() + leaseMs
+}
+
+// recoverAgain answers a recovery whose Idempotency-Key is known. The worker that asks
+// is about to restore like the first one, so the lease begins anew.
+func (r *reference) recoverAgain(j *refJob, known refKey, call coordinator.RecoverCall) (coordinator.RecoverResult, error) {
 	result := coordinator.RecoverResult{Epoch: known.epoch, Repeated: true}
 	switch c := j.checkpoints[known.id]; {
-	case known.fingerprint != fingerprint:
+	case known.fingerprint != call.Fingerprint:
 		return coordinator.RecoverResult{}, coordinator.ErrIdempotencyKeyReused()
 	case c != nil:
+		r.leaseForRecovery(c, known.epoch, call.LeaseMs)
 		result.Checkpoint = new(r.view(c))
 	case known.id >= 0:
 		return coordinator.RecoverResult{}, coordinator.ErrIdempotencyTargetDeleted(known.id)
