@@ -621,7 +621,7 @@ type ClientInterface interface {
 	//
 	// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 	// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
 	// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 	//
 	// Takes any type of body and a specified content type.
@@ -638,7 +638,7 @@ type ClientInterface interface {
 	//
 	// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 	// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
 	// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 	//
 	// Takes a body of the `application/json` content type.
@@ -1661,7 +1661,7 @@ func (c *Client) GetTask(ctx context.Context, id CheckpointID, taskID TaskID, pa
 //
 // The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 // of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
 // SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 //
 // Takes any type of body and a specified content type.
@@ -1688,7 +1688,7 @@ func (c *Client) UploadPartWithBody(ctx context.Context, id CheckpointID, taskID
 //
 // The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 // of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
 // SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 //
 // Takes a body of the `application/json` content type.
@@ -5447,7 +5447,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 	// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
 	// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -5464,7 +5464,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 	// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
 	// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -10535,7 +10535,7 @@ func (c *ClientWithResponses) GetTaskWithResponse(ctx context.Context, id Checkp
 //
 // The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 // of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
 // SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -10558,7 +10558,7 @@ func (c *ClientWithResponses) UploadPartWithBodyWithResponse(ctx context.Context
 //
 // The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
 // of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
-// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_request`. `digest` in the answer is the
+// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
 // SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

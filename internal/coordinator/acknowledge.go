@@ -74,6 +74,9 @@ func (c *Coordinator) Acknowledge(ctx context.Context, job string, id int64, ite
 	if err := f.err(); err != nil {
 		return AckOutcome{}, err
 	}
+	if err := c.checkPart(item); err != nil {
+		return AckOutcome{}, err
+	}
 	result, err := c.acknowledge(ctx, job, id, []AckItem{item})
 	if err != nil {
 		return AckOutcome{}, err
@@ -106,6 +109,11 @@ func (c *Coordinator) AcknowledgeAll(ctx context.Context, job string, id int64, 
 	if len(items) > MaxBulkAcks {
 		return AckResult{}, ErrLimitExceeded("bulkAcks", MaxBulkAcks, fmt.Sprintf("The call has %d acknowledgements", len(items)))
 	}
+	for _, item := range items {
+		if err := c.checkPart(item); err != nil {
+			return AckResult{}, err
+		}
+	}
 	result, err := c.acknowledge(ctx, job, id, items)
 	if err != nil {
 		return AckResult{}, err
@@ -137,6 +145,15 @@ func (c *Coordinator) acknowledge(ctx context.Context, job string, id int64, ite
 		c.observer.Acknowledged(job, id, outcome)
 	}
 	return result, nil
+}
+
+// checkPart holds a part that came with its acknowledgement to the limit of uploads.
+func (c *Coordinator) checkPart(item AckItem) error {
+	limit := c.settings.MaxPartBytes
+	if item.Part == nil || limit <= 0 || int64(len(item.Part.Content)) <= limit {
+		return nil
+	}
+	return ErrTooLarge("partBytes", limit, fmt.Sprintf("The part of task %q has %d restore bytes", item.TaskID, len(item.Part.Content)))
 }
 
 // ack adds the faults of one acknowledgement below pointer.

@@ -226,3 +226,17 @@ func TestCodesAreDistinctAndWellFormed(t *testing.T) {
 		t.Errorf("%d codes; a new one belongs into the contract and docs/errors.md too", len(seen))
 	}
 }
+
+func TestAnInlinePartIsHeldToTheLimitOfUploads(t *testing.T) {
+	t.Parallel()
+	settings := coordinator.DefaultSettings()
+	settings.MaxPartBytes = 4
+	c := coordinator.New(&scriptedStore{}, coordinator.Options{Settings: settings})
+	large := coordinator.AckItem{TaskID: "a", Part: &coordinator.PartContent{Content: []byte("12345"), Digest: coordinator.EmptyDigest}}
+	if _, err := c.Acknowledge(t.Context(), "default", 0, large); coordinator.CodeOf(err) != coordinator.CodeTooLarge {
+		t.Errorf("alone: %v", err)
+	}
+	if _, err := c.AcknowledgeAll(t.Context(), "default", 0, []coordinator.AckItem{{TaskID: "b"}, large}); coordinator.CodeOf(err) != coordinator.CodeTooLarge {
+		t.Errorf("among others: %v", err)
+	}
+}

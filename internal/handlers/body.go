@@ -19,6 +19,9 @@ import (
 // nothing; the gate decodes what is behind it, or the handler of a stream reads it.
 type heldBody struct {
 	source io.ReadCloser
+	// control and patience bound the wait for the first byte; see readBody for the rest.
+	control  *http.ResponseController
+	patience time.Duration
 	// peeked is the first byte, once it was needed to tell whether there is any.
 	peeked []byte
 	// shown is how much of the stand-in was read.
@@ -46,6 +49,9 @@ func (b *heldBody) Read(p []byte) (int, error) {
 
 // peek reads the first byte; io.EOF means that there is no body.
 func (b *heldBody) peek() error {
+	// A server without deadlines, as in some tests, waits without them.
+	_ = b.control.SetReadDeadline(time.Now().Add(b.patience))
+	defer func() { _ = b.control.SetReadDeadline(time.Time{}) }()
 	var first [1]byte
 	if _, err := io.ReadFull(b.source, first[:]); err != nil {
 		if errors.Is(err, io.EOF) {

@@ -241,24 +241,30 @@ func TestATriggerWithTheStoreAwayIsAnsweredWithinTwoSeconds(t *testing.T) { //no
 func TestAReadOfABodyThatNeverComesIsGivenUp(t *testing.T) {
 	t.Parallel()
 	f := serve(t, setup{options: handlers.Options{BodyTimeout: 50 * time.Millisecond}})
-	connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", f.server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	for name, begun := range map[string]string{"before its first byte": "", "after its first byte": "{"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", f.server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = connection.Close() }()
+			head := "POST /checkpoints HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n"
+			if _, err := io.WriteString(connection, head+begun); err != nil {
+				t.Fatal(err)
+			}
+			response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			text, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer{t: t, status: response.StatusCode, header: response.Header, body: string(text)}.refused(coordinator.CodeInvalidRequest)
+		})
 	}
-	defer func() { _ = connection.Close() }()
-	if _, err := io.WriteString(connection, "POST /checkpoints HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{"); err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer{t: t, status: response.StatusCode, header: response.Header, body: string(text)}.refused(coordinator.CodeInvalidRequest)
 }
 
 func TestDrainingTurnsReadinessOffAndNothingElse(t *testing.T) {

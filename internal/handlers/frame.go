@@ -33,7 +33,9 @@ func exchangeOf(ctx context.Context) *exchange {
 func (s *server) frame(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, r *http.Request) {
 		w := middleware.NewWrapResponseWriter(writer, r.ProtoMajor)
-		e := &exchange{writer: w, body: &heldBody{source: r.Body}}
+		e := &exchange{writer: w, body: &heldBody{
+			source: r.Body, control: http.NewResponseController(w), patience: s.options.BodyTimeout,
+		}}
 		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
 		r.Body = e.body
 		e.request = r
