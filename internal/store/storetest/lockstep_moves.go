@@ -247,6 +247,13 @@ func (g *game) times() map[string]func(*rapid.T) move {
 	return map[string]func(*rapid.T) move{
 		"advance the clock": func(rt *rapid.T) move {
 			ms := rapid.SampledFrom([]int64{1, 499, 1000, 1001, 30_000, 60_001, 700_000}).Draw(rt, "ms")
+			// Uploads that nobody checked for so long have lost their leases, and what they
+			// are told then is a store's own affair.
+			for _, p := range g.players {
+				for ms >= 30_000 && len(p.uploads) > 0 {
+					p.endUpload(0)
+				}
+			}
 			g.clock.Advance(ms)
 			return func(*player) string { return "" }
 		},
