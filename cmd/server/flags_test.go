@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 var update = flag.Bool("update", false, "rewrite the flag table of README.md")
@@ -87,5 +89,14 @@ func TestFlagsWinOverTheEnvironmentAndAllFaultsAreReportedAtOnce(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("%s is not in: %v", flag, err)
 		}
+	}
+}
+
+// The flags state their defaults for --help; the domain's, which tests run on, are the same.
+func TestTheFlagsDefaultsAreTheDomains(t *testing.T) {
+	t.Parallel()
+	config := defaults(t)
+	if got, want := config.Settings(), coordinator.DefaultSettings(); got != want {
+		t.Errorf("flags give %+v, the domain %+v", got, want)
 	}
 }

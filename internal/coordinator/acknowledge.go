@@ -74,9 +74,6 @@ func (c *Coordinator) Acknowledge(ctx context.Context, job string, id int64, ite
 	if err := f.err(); err != nil {
 		return AckOutcome{}, err
 	}
-	if err := c.checkPart(item); err != nil {
-		return AckOutcome{}, err
-	}
 	result, err := c.acknowledge(ctx, job, id, []AckItem{item})
 	if err != nil {
 		return AckOutcome{}, err
@@ -109,11 +106,6 @@ func (c *Coordinator) AcknowledgeAll(ctx context.Context, job string, id int64, 
 	if len(items) > MaxBulkAcks {
 		return AckResult{}, ErrLimitExceeded("bulkAcks", MaxBulkAcks, fmt.Sprintf("The call has %d acknowledgements", len(items)))
 	}
-	for _, item := range items {
-		if err := c.checkPart(item); err != nil {
-			return AckResult{}, err
-		}
-	}
 	result, err := c.acknowledge(ctx, job, id, items)
 	if err != nil {
 		return AckResult{}, err
@@ -132,6 +124,11 @@ func (c *Coordinator) AcknowledgeAll(ctx context.Context, job string, id int64, 
 }
 
 func (c *Coordinator) acknowledge(ctx context.Context, job string, id int64, items []AckItem) (AckResult, error) {
+	for _, item := range items {
+		if err := c.checkPart(item); err != nil {
+			return AckResult{}, err
+		}
+	}
 	result, err := call(c, "acknowledge", func() (AckResult, error) {
 		return c.store.Acknowledge(ctx, AckCall{Job: job, ID: id, Items: items, Keep: c.settings.CheckpointsToKeep, Token: newToken()})
 	})

@@ -149,9 +149,6 @@ func (r *Restore) Entries() int64 { return r.entries }
 // Digest is the digest of the selected parts' manifest: the snapshot's when all are.
 func (r *Restore) Digest() string { return r.digest }
 
-// Manifest is the manifest's text.
-func (r *Restore) Manifest() []byte { return AppendManifest(nil, r.parts) }
-
 // Parts are the selected parts in restore order.
 func (r *Restore) Parts() []ManifestPart { return r.parts }
 

@@ -133,7 +133,7 @@ func (s *server) store(e *exchange, upload *coordinator.RunningUpload, taskID st
 	if err := keys.Finish(readBack(upload, stored.Bytes)); err != nil {
 		return coordinator.PartInfo{}, stateRefusal("", err)
 	}
-	return coordinator.PartInfo{Entries: stored.Entries, Bytes: stored.Bytes, Digest: stored.Digest}, nil
+	return stored, nil
 }
 
 // entryReader gives the entries of an upload one by one, then io.EOF.
