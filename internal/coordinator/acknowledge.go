@@ -11,9 +11,9 @@ type AckCall struct {
 	Job   string
 	ID    int64
 	Items []AckItem
-	// Keep is retention's number; 0 keeps all.
-	Keep  int
-	Token string
+	// Retention is the server's default; the job's own settings win.
+	Retention Retention
+	Token     string
 }
 
 // AckItem is one task's word.
@@ -130,7 +130,7 @@ func (c *Coordinator) acknowledge(ctx context.Context, job string, id int64, ite
 		}
 	}
 	result, err := call(c, "acknowledge", func() (AckResult, error) {
-		return c.store.Acknowledge(ctx, AckCall{Job: job, ID: id, Items: items, Keep: c.settings.CheckpointsToKeep, Token: newToken()})
+		return c.store.Acknowledge(ctx, AckCall{Job: job, ID: id, Items: items, Retention: c.settings.Retention, Token: newToken()})
 	})
 	if err != nil {
 		return result, err

@@ -7,8 +7,9 @@ type CompleteCall struct {
 	Job   string
 	ID    int64
 	Force bool
-	Keep  int
-	Token string
+	// Retention is the server's default; the job's own settings win.
+	Retention Retention
+	Token     string
 }
 
 // AbortCall ends a pending checkpoint. With a TaskID it is that task's decline and is
@@ -65,7 +66,7 @@ func (c *Coordinator) Complete(ctx context.Context, job string, id int64, force 
 		return Checkpoint{}, err
 	}
 	return call(c, "complete", func() (Checkpoint, error) {
-		return c.store.Complete(ctx, CompleteCall{Job: job, ID: id, Force: force, Keep: c.settings.CheckpointsToKeep, Token: newToken()})
+		return c.store.Complete(ctx, CompleteCall{Job: job, ID: id, Force: force, Retention: c.settings.Retention, Token: newToken()})
 	})
 }
 

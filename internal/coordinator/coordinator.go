@@ -14,6 +14,10 @@ type Coordinator struct {
 	settings Settings
 	observer Observer
 	pace     Pace
+	// What follows is no state but what this process heard of it, see [feeds] and [scheduler].
+	feeds     *feeds
+	scheduler *scheduler
+	draining  <-chan struct{}
 }
 
 // Pace is how often things that nobody asked for are done. Zero fields take the
@@ -65,6 +69,9 @@ type Options struct {
 	// Observer defaults to [Silence].
 	Observer Observer
 	Pace     Pace
+	// Draining is closed when the server begins to shut down: what waits for events ends
+	// then. Defaults to never.
+	Draining <-chan struct{}
 }
 
 // New makes a coordinator over store. It starts nothing; see [Coordinator.Run].
@@ -72,7 +79,12 @@ func New(store Store, options Options) *Coordinator {
 	if options.Observer == nil {
 		options.Observer = Silence{}
 	}
-	return &Coordinator{store: store, settings: options.Settings, observer: options.Observer, pace: options.Pace.orDefaults()}
+	c := &Coordinator{
+		store: store, settings: options.Settings, observer: options.Observer, pace: options.Pace.orDefaults(),
+		draining: options.Draining,
+	}
+	c.feeds, c.scheduler = newFeeds(c), newScheduler(c)
+	return c
 }
 
 // Settings gives the defaults that this server fills in.

@@ -63,7 +63,7 @@ func TestTriggerRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-func TestTriggerFillsInSettingsAndFingerprintsTheBodyAsSent(t *testing.T) {
+func TestTriggerHandsDefaultsOnAndFingerprintsTheBodyAsSent(t *testing.T) {
 	t.Parallel()
 	var calls []coordinator.TriggerCall
 	store := &scriptedStore{trigger: func(call coordinator.TriggerCall) (coordinator.TriggerResult, error) {
@@ -71,16 +71,15 @@ func TestTriggerFillsInSettingsAndFingerprintsTheBodyAsSent(t *testing.T) {
 		return coordinator.TriggerResult{Repeated: true}, nil
 	}}
 	settings := coordinator.DefaultSettings()
-	settings.RequiredTaskAcks = 3
 	request := coordinator.TriggerRequest{Job: "default", Labels: map[string]string{"b": "2", "a": "1"}, IdempotencyKey: new("k")}
-	for range 2 {
+	for _, required := range []int{3, 4} { // another replica may have other flags
+		settings.RequiredTaskAcks = required
 		if _, err := coordinator.New(store, coordinator.Options{Settings: settings}).Trigger(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
-		settings.RequiredTaskAcks, settings.TimeoutMs = 4, -5 // another replica's flags
 	}
-	if calls[0].RequiredTaskAcks != 3 || calls[0].TimeoutMs != 60_000 || calls[1].RequiredTaskAcks != 4 || calls[1].TimeoutMs != 0 {
-		t.Errorf("settings were not filled in: %+v", calls)
+	if calls[0].RequiredTaskAcks != 0 || calls[0].TimeoutMs != nil || calls[0].Defaults.RequiredTaskAcks != 3 || calls[1].Defaults.RequiredTaskAcks != 4 {
+		t.Errorf("what the caller left open is not left to the store: %+v", calls)
 	}
 	if calls[0].Fingerprint != calls[1].Fingerprint || calls[0].Token == calls[1].Token {
 		t.Error("one body must have one fingerprint, and each call a token of its own")

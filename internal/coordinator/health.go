@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // Health reaches for the store and gives its warnings.
@@ -28,11 +29,13 @@ func (h *healthWatch) look(ctx context.Context) {
 		h.coordinator.observer.StoreChanged(up, warnings, err)
 	}
 	if up {
-		// Reading the jobs also tells the store the highest ids, its floor for new ones.
+		// Reading the jobs also tells the store the highest ids, its floor for new ones; the
+		// scheduler when they are due; and the feeds of events whose wake got lost.
 		if _, err := h.coordinator.Jobs(ctx); err != nil && ctx.Err() == nil {
 			h.coordinator.observer.BackgroundFailed("jobs", err)
 		}
 	}
+	h.coordinator.feeds.tidy(time.Now())
 }
 
 // Warning is something about the store that an operator should change.

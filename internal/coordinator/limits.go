@@ -32,30 +32,12 @@ const (
 	CleanupStep = 100
 	// MaxCleanupAnswer is how many ids one cleanup call answers.
 	MaxCleanupAnswer = 1000
+	// MaxWaitSeconds is how long a long poll may wait.
+	MaxWaitSeconds = 60
+	// MaxEvents is how many events one read of a job's log answers.
+	MaxEvents = 1000
+	// SamplesKept is how many completed checkpoints the statistics of a job look back on.
+	SamplesKept = 1000
+	// RestoresKept is how many restores a job remembers.
+	RestoresKept = 100
 )
-
-// Settings are a server's defaults for what a trigger leaves open.
-type Settings struct {
-	// RequiredTaskAcks is used when a trigger names neither a number nor tasks; ≥ 1.
-	RequiredTaskAcks int
-	// TimeoutMs is how long a checkpoint may stay pending; ≤ 0 is for ever.
-	TimeoutMs int64
-	// CheckpointsToKeep is how many completed, unpinned checkpoints retention keeps in
-	// each job; 0 keeps all.
-	CheckpointsToKeep int
-	// MaxConcurrent is how many checkpoints of a job may be pending; 1 … MaxConcurrentUpper.
-	MaxConcurrent int
-	// MaxPartBytes is how many restore bytes one part may have.
-	MaxPartBytes int64
-}
-
-// DefaultSettings are the documented defaults.
-func DefaultSettings() Settings {
-	return Settings{
-		RequiredTaskAcks:  1,
-		TimeoutMs:         60_000,
-		CheckpointsToKeep: 5,
-		MaxConcurrent:     16,
-		MaxPartBytes:      4 << 30,
-	}
-}

@@ -119,6 +119,21 @@ func ErrPinned(id int64) *Error {
 	return &Error{Code: CodePinned, Detail: fmt.Sprintf("Checkpoint %d is pinned. Unpin it with PATCH /checkpoints/%d, or delete it with ?force=true.", id, id)}
 }
 
+// ErrMinPause is for a trigger too soon after the last completion.
+func ErrMinPause(job string, wait time.Duration) *Error {
+	return &Error{Code: CodeMinPause, Detail: fmt.Sprintf("Job %q rests for minPauseMs after each completion, for another %d ms. Trigger again then, or with ?force=true.", job, wait.Milliseconds()), RetryAfter: wait}
+}
+
+// ErrJobPinned is for deleting a job that has pinned checkpoints.
+func ErrJobPinned(job string, pinned int) *Error {
+	return &Error{Code: CodePinned, Detail: fmt.Sprintf("Job %q has %d pinned checkpoints. Unpin or delete them, or delete the job with ?force=true.", job, pinned)}
+}
+
+// ErrJobPending is for deleting a job that has pending checkpoints.
+func ErrJobPending(job string, pending int) *Error {
+	return &Error{Code: CodeCheckpointNotCompleted, Detail: fmt.Sprintf("Job %q has %d pending checkpoints. Wait for them or abort them, or delete the job with ?force=true.", job, pending)}
+}
+
 // ErrKeyNotFound is for an absent key of shared state.
 func ErrKeyNotFound(id int64, key string) *Error {
 	return &Error{Code: CodeKeyNotFound, Detail: fmt.Sprintf("The shared state of checkpoint %d has no key %q. GET /checkpoints/%d/state lists what is there.", id, key, id)}

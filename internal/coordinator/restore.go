@@ -50,6 +50,8 @@ type RestoreRequest struct {
 	Tasks []string
 	// Shared adds the shared state to selected Tasks.
 	Shared bool
+	// By says who asks, for the job's record of restores.
+	By string
 }
 
 // Restore is an open restore of a completed checkpoint: a fixed sequence of bytes of
@@ -62,6 +64,7 @@ type Restore struct {
 	size        int64
 	entries     int64
 	digest      string
+	by          string
 	leased      bool
 	released    bool
 	cancel      context.CancelCauseFunc
@@ -95,7 +98,7 @@ func (c *Coordinator) openRestore(ctx context.Context, request RestoreRequest, l
 	if err != nil {
 		return nil, err
 	}
-	r := &Restore{coordinator: c, source: source, checkpoint: source.Checkpoint(), parts: source.Parts(), leased: lease > 0}
+	r := &Restore{coordinator: c, source: source, checkpoint: source.Checkpoint(), parts: source.Parts(), by: request.By, leased: lease > 0}
 	for _, part := range r.parts {
 		r.size += part.Bytes
 		r.entries += part.Entries
@@ -176,9 +179,40 @@ func (r *Restore) renew(every time.Duration) {
 // last byte, so that whoever has read it all finds the checkpoint free. An error means
 // that not all bytes were written and the transfer must be broken off.
 func (r *Restore) WriteRange(w io.Writer, offset, length int64) error {
-	err := r.writeRange(w, offset, length)
+	counted := &countingWriter{to: w}
+	err := r.writeRange(counted, offset, length)
 	r.coordinator.observer.Restored(r.checkpoint.Job, r.checkpoint.ID, length, err)
+	r.record(counted.written, err == nil)
 	return err
+}
+
+// countingWriter knows how many bytes went through it.
+type countingWriter struct {
+	to      io.Writer
+	written int64
+}
+
+// Write passes p on.
+func (w *countingWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	w.written += int64(n)
+	return n, err //nolint:wrapcheck // It is only passed through.
+}
+
+const recordTimeout = 2 * time.Second
+
+// record keeps that the transfer took place. Failing to is no failure of the transfer.
+func (r *Restore) record(bytes int64, finished bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), recordTimeout)
+	defer cancel()
+	_, err := call(r.coordinator, "record_restore", func() (struct{}, error) {
+		return struct{}{}, r.coordinator.store.RecordRestore(ctx, r.checkpoint.Job, RestoreRecord{
+			CheckpointID: r.checkpoint.ID, Bytes: bytes, Finished: finished, By: r.by,
+		})
+	})
+	if err != nil {
+		r.coordinator.observer.BackgroundFailed("record_restore", err)
+	}
 }
 
 func (r *Restore) writeRange(w io.Writer, offset, length int64) error {

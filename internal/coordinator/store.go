@@ -31,8 +31,8 @@ type Ref struct {
 //   - A record that cannot be read as ours does not exist, and never disturbs others.
 type Store interface {
 	// Trigger makes a pending checkpoint, or finds the one that an Idempotency-Key made.
-	// Errors: CodeTooManyPending, CodeIdempotencyKeyReused, CodeIdempotencyTargetDeleted.
-	// Makes the job if it is new.
+	// Errors: CodeMinPause unless Force, CodeTooManyPending, CodeIdempotencyKeyReused,
+	// CodeIdempotencyTargetDeleted. Makes the job if it is new, or was deleted.
 	Trigger(ctx context.Context, call TriggerCall) (TriggerResult, error)
 
 	// Acknowledge applies the items in order as one step and runs retention when one of
@@ -110,8 +110,50 @@ type Store interface {
 	// without a new revision. Unknown or uncompleted: nothing happens.
 	SaveDigest(ctx context.Context, ref Ref, digest string) error
 
-	// Jobs reads the state of every job, DefaultJob always among them.
+	// TriggerIfDue makes a pending checkpoint if the job's schedule says so, and moves the
+	// schedule on, in one step: of all replicas that call at the same moment one triggers.
+	// The rules are [ScheduleState.Lost], [FirstDue], PauseEnds and [ScheduleState.Next], in
+	// this order; a job that is paused or without an interval has no schedule, and its Due
+	// is forgotten. Error: CodeJobNotFound; never CodeMinPause or CodeTooManyPending.
+	TriggerIfDue(ctx context.Context, call DueCall) (DueResult, error)
+
+	// Jobs reads the state of every job by name, DefaultJob always among them, without the
+	// names in Settings.Tasks.
 	Jobs(ctx context.Context) ([]JobState, error)
+
+	// Job reads one job whole. Error: CodeJobNotFound.
+	Job(ctx context.Context, job string) (JobState, error)
+
+	// PutJob replaces a job's settings and makes the job if it is new. Where the interval
+	// changes or a pause ends, the schedule begins anew ([FirstDue]). Error:
+	// CodePreconditionFailed.
+	PutJob(ctx context.Context, call PutJobCall) (PutJobResult, error)
+
+	// DeleteJob is one atomic step that removes at most Max checkpoints, oldest first, and,
+	// when none is left, settings, schedule, failures and history. The job does not exist
+	// then, except DefaultJob; its counters of ids, epochs, settings and events, its
+	// attempts and its log stay. Pending ones end as aborted by request first. Errors:
+	// CodeJobNotFound, CodePreconditionFailed, CodePinned and CodeCheckpointNotCompleted
+	// unless Force.
+	DeleteJob(ctx context.Context, call DeleteJobCall) (DeleteJobResult, error)
+
+	// ForgetTask forgets a task's highest attempt; unknown tasks are fine. Error: CodeJobNotFound.
+	ForgetTask(ctx context.Context, job, taskID string) error
+
+	// Events reads a job's log. Every change of the types in [EventTypes] writes its events
+	// in its own step, in the order of the changes; the log keeps at least
+	// Settings.EventsToKeep of the last trigger. Error: CodeJobNotFound.
+	Events(ctx context.Context, call EventsCall) (EventsResult, error)
+
+	// Listen calls wake with the name of each job that has a new event, or with "" where it
+	// may be any, until ctx ends. It may miss some and call in vain; wake returns quickly.
+	Listen(ctx context.Context, wake func(job string))
+
+	// History reads what a job's statistics are made of. Error: CodeJobNotFound.
+	History(ctx context.Context, job string) (History, error)
+
+	// RecordRestore adds to a job's history; an unknown job is no error.
+	RecordRestore(ctx context.Context, job string, restore RestoreRecord) error
 
 	// Sweep does the work that no request waits for, in bounded atomic steps: writes
 	// expiry, applies retention where leases had held it up, unlinks what deletion,

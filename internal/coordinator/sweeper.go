@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// SweepCall carries retention's number to the sweep; 0 keeps all.
+// SweepCall carries the server's default of retention to the sweep; a job's own settings win.
 type SweepCall struct {
-	Keep int
+	Retention Retention
 }
 
-// Run does what no request waits for until ctx ends: it sweeps the store and watches
-// its health. Every replica runs it; no leader is needed, since each sweep is made of
-// atomic steps that find nothing to do the second time.
+// Run does what no request waits for until ctx ends: it sweeps the store, watches its
+// health, triggers what is due, and listens for events. Every replica runs it; no
+// leader is needed, since all of it is made of atomic steps that find nothing to do
+// the second time.
 func (c *Coordinator) Run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { every(ctx, c.pace.Sweep, c.sweep) })
@@ -21,7 +22,10 @@ func (c *Coordinator) Run(ctx context.Context) {
 		watch := healthWatch{coordinator: c}
 		every(ctx, c.pace.Health, watch.look)
 	})
+	tasks.Go(func() { c.scheduler.run(ctx) })
+	tasks.Go(func() { c.store.Listen(ctx, c.feeds.poke) })
 	tasks.Wait()
+	c.feeds.wait()
 }
 
 // every calls f now and then at each tick, never two at once, and drops ticks that a
@@ -41,7 +45,7 @@ func every(ctx context.Context, pace time.Duration, f func(context.Context)) {
 
 func (c *Coordinator) sweep(ctx context.Context) {
 	_, err := call(c, "sweep", func() (struct{}, error) {
-		return struct{}{}, c.store.Sweep(ctx, SweepCall{Keep: c.settings.CheckpointsToKeep})
+		return struct{}{}, c.store.Sweep(ctx, SweepCall{Retention: c.settings.Retention})
 	})
 	if err != nil && ctx.Err() == nil {
 		c.observer.BackgroundFailed("sweep", err)

@@ -8,7 +8,8 @@ import (
 	"fmt"
 )
 
-// TriggerRequest is a trigger as a caller states it; nil fields take the settings.
+// TriggerRequest is a trigger as a caller states it; nil fields take the job's settings,
+// or the server's.
 type TriggerRequest struct {
 	Job              string            `json:"-"`
 	RequiredTaskAcks *int64            `json:"requiredTaskAcks,omitempty"`
@@ -17,28 +18,29 @@ type TriggerRequest struct {
 	Labels           map[string]string `json:"labels,omitempty"`
 	Description      string            `json:"description,omitempty"`
 	Pinned           bool              `json:"pinned,omitempty"`
+	// Force passes the pause after a completion, never the limit of pending checkpoints.
+	Force bool `json:"force,omitempty"`
 	// IdempotencyKey is nil when the caller sent none.
 	IdempotencyKey *string `json:"-"`
 }
 
 // Trigger makes a pending checkpoint in a job, which exists from then on.
 func (c *Coordinator) Trigger(ctx context.Context, request TriggerRequest) (TriggerResult, error) {
-	required, err := request.check(c.settings)
-	if err != nil {
+	if err := request.check(); err != nil {
 		return TriggerResult{}, err
-	}
-	timeout := c.settings.TimeoutMs
-	if request.TimeoutMs != nil {
-		timeout = *request.TimeoutMs
 	}
 	idempotency, err := request.idempotency()
 	if err != nil {
 		return TriggerResult{}, err
 	}
+	required := 0
+	if request.RequiredTaskAcks != nil {
+		required = int(*request.RequiredTaskAcks)
+	}
 	result, err := call(c, "trigger", func() (TriggerResult, error) {
 		return c.store.Trigger(ctx, TriggerCall{
-			Job: request.Job, RequiredTaskAcks: required, Tasks: request.Tasks, TimeoutMs: max(0, timeout),
-			MaxConcurrent: c.settings.MaxConcurrent, Labels: request.Labels, Description: request.Description,
+			Job: request.Job, RequiredTaskAcks: required, Tasks: request.Tasks, TimeoutMs: request.TimeoutMs,
+			Defaults: c.settings, Force: request.Force, Labels: request.Labels, Description: request.Description,
 			Pinned: request.Pinned, Idempotency: idempotency,
 		})
 	})
@@ -48,21 +50,18 @@ func (c *Coordinator) Trigger(ctx context.Context, request TriggerRequest) (Trig
 	return result, err
 }
 
-// check validates the request and resolves how many acknowledgements complete it.
-func (r TriggerRequest) check(settings Settings) (int, error) {
+// check validates the request.
+func (r TriggerRequest) check() error {
 	var f faults
 	f.param("job", CheckJob(r.Job))
-	required := int64(settings.RequiredTaskAcks)
 	if r.RequiredTaskAcks != nil {
-		required = *r.RequiredTaskAcks
-		f.body("/requiredTaskAcks", between(required, 1, MaxRequiredTaskAcks, "acknowledgements"))
+		f.body("/requiredTaskAcks", between(*r.RequiredTaskAcks, 1, MaxRequiredTaskAcks, "acknowledgements"))
 	}
 	if r.Tasks != nil {
 		f.tasks(r.Tasks)
-		if r.RequiredTaskAcks != nil && required != int64(len(r.Tasks)) {
+		if r.RequiredTaskAcks != nil && *r.RequiredTaskAcks != int64(len(r.Tasks)) {
 			f.body("/requiredTaskAcks", ViolationError(fmt.Sprintf("With tasks it must equal their number, %d; or leave it out.", len(r.Tasks))))
 		}
-		required = int64(len(r.Tasks))
 	}
 	if r.TimeoutMs != nil && *r.TimeoutMs > MaxTimeoutMs {
 		f.body("/timeoutMs", ViolationError(fmt.Sprintf("A timeout has at most %d milliseconds; 0 is for ever.", int64(MaxTimeoutMs))))
@@ -73,13 +72,15 @@ func (r TriggerRequest) check(settings Settings) (int, error) {
 		f.param("Idempotency-Key", CheckIdempotencyKey(*r.IdempotencyKey))
 	}
 	if err := f.err(); err != nil {
-		return 0, err
+		return err
 	}
 	if len(r.Tasks) > MaxTasks {
-		return 0, ErrLimitExceeded("tasks", MaxTasks, fmt.Sprintf("The trigger names %d tasks", len(r.Tasks)))
+		return ErrLimitExceeded("tasks", MaxTasks, tooManyTasks("The trigger names", len(r.Tasks)))
 	}
-	return int(required), nil
+	return nil
 }
+
+func tooManyTasks(who string, n int) string { return fmt.Sprintf("%s %d tasks", who, n) }
 
 // tasks adds the faults of a list of task names: empty, malformed, repeated.
 func (f *faults) tasks(tasks []string) {
@@ -123,17 +124,24 @@ func (r TriggerRequest) idempotency() (Idempotency, error) {
 	return out, nil
 }
 
-// TriggerCall asks for a new checkpoint.
+// TriggerCall asks for a new checkpoint. What it leaves open the job's settings say, and
+// then Defaults; what is resolved stays with the checkpoint.
 type TriggerCall struct {
-	Job              string
+	Job string
+	// RequiredTaskAcks is 0 when the caller did not say.
 	RequiredTaskAcks int
-	// Tasks are the only tasks that may acknowledge; nil lets any.
-	Tasks         []string
-	TimeoutMs     int64
-	MaxConcurrent int
-	Labels        map[string]string
-	Description   string
-	Pinned        bool
+	// Tasks are the only tasks that may acknowledge; nil lets any, unless the job's settings
+	// name tasks and RequiredTaskAcks is 0.
+	Tasks     []string
+	TimeoutMs *int64
+	// Defaults are the server's. Steps that nobody hands them to later (what expires
+	// in a call about something else) use those of the job's last trigger.
+	Defaults Settings
+	// Force passes the pause after a completion.
+	Force       bool
+	Labels      map[string]string
+	Description string
+	Pinned      bool
 	Idempotency
 }
 

@@ -41,9 +41,9 @@ const ChunkBytes = 256 << 10
 // CommitCall ends an upload.
 type CommitCall struct {
 	Part PartInfo
-	// Ack acknowledges too; Keep is retention's number then.
-	Ack  bool
-	Keep int
+	// Ack acknowledges too; Retention is the server's default then.
+	Ack       bool
+	Retention Retention
 }
 
 // CommitResult has the acknowledgement's outcome when CommitCall.Ack was set.
@@ -127,7 +127,7 @@ func (u *RunningUpload) Commit(ctx context.Context, part PartInfo, ack bool) (*A
 		return nil, asError(refused)
 	}
 	result, err := call(u.coordinator, "commit_upload", func() (CommitResult, error) {
-		return u.Upload.Commit(ctx, CommitCall{Part: part, Ack: ack, Keep: u.coordinator.settings.CheckpointsToKeep})
+		return u.Upload.Commit(ctx, CommitCall{Part: part, Ack: ack, Retention: u.coordinator.settings.Retention})
 	})
 	if err != nil {
 		return nil, err

@@ -74,11 +74,12 @@ func (c *Config) Validate() error {
 // Settings are the coordinator's share of the configuration.
 func (c *Config) Settings() coordinator.Settings {
 	return coordinator.Settings{
-		RequiredTaskAcks:  c.RequiredTaskAcks,
-		TimeoutMs:         c.CheckpointTimeout.Milliseconds(),
-		CheckpointsToKeep: c.CheckpointsToKeep,
-		MaxConcurrent:     c.MaxConcurrentCheckpoints,
-		MaxPartBytes:      int64(c.MaxPart),
+		RequiredTaskAcks: c.RequiredTaskAcks,
+		TimeoutMs:        c.CheckpointTimeout.Milliseconds(),
+		Retention:        coordinator.Retention{Keep: c.CheckpointsToKeep},
+		EventsToKeep:     10_000,
+		MaxConcurrent:    c.MaxConcurrentCheckpoints,
+		MaxPartBytes:     int64(c.MaxPart),
 	}
 }
 

@@ -69,7 +69,7 @@ func (s *Store) Acknowledge(ctx context.Context, call coordinator.AckCall) (coor
 		}
 		result.Status, result.AcknowledgedTasks, result.RequiredTaskAcks = c.Status, c.Acked, c.Required
 		if wasPending && c.Status == coordinator.StatusCompleted {
-			st.retain(c.job, call.Keep)
+			st.retain(c.job, call.Retention.Keep)
 		}
 		return result, nil
 	})

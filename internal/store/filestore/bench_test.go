@@ -37,7 +37,7 @@ func BenchmarkTrigger(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			id := trigger(b, s, 1)
-			_, err := s.Complete(b.Context(), coordinator.CompleteCall{Job: coordinator.DefaultJob, ID: id, Force: true, Keep: 5})
+			_, err := s.Complete(b.Context(), coordinator.CompleteCall{Job: coordinator.DefaultJob, ID: id, Force: true, Retention: coordinator.Retention{Keep: 5}})
 			if err != nil {
 				b.Errorf("complete: %v", err)
 			}

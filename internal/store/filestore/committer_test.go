@@ -196,7 +196,7 @@ func TestCommitter(t *testing.T) {
 		var now atomic.Int64
 		now.Store(1_000_000)
 		s := open(t, Options{Clock: now.Load})
-		triggered, err := s.Trigger(t.Context(), coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: 1, TimeoutMs: 1000, MaxConcurrent: 1})
+		triggered, err := s.Trigger(t.Context(), coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: 1, TimeoutMs: new(int64(1000)), Defaults: coordinator.Settings{MaxConcurrent: 1, EventsToKeep: 10_000}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,7 @@ func workUntilKilled(dir string) {
 // part, and a shared entry.
 func oneCheckpoint(s *Store) error {
 	ctx := context.Background()
-	triggered, err := s.Trigger(ctx, coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: 2, MaxConcurrent: 10_000})
+	triggered, err := s.Trigger(ctx, coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: 2, Defaults: coordinator.Settings{MaxConcurrent: 10_000, EventsToKeep: 10_000}})
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func oneCheckpoint(s *Store) error {
 	}
 	fmt.Println("written", id)
 	_, err = s.Acknowledge(ctx, coordinator.AckCall{
-		Job: coordinator.DefaultJob, ID: id, Keep: keepAfterCrash,
+		Job: coordinator.DefaultJob, ID: id, Retention: coordinator.Retention{Keep: keepAfterCrash},
 		Items: []coordinator.AckItem{{TaskID: "small", Part: content(smallContent(id))}},
 	})
 	if err != nil {
@@ -77,7 +77,7 @@ func oneCheckpoint(s *Store) error {
 		return err
 	}
 	info := coordinator.PartInfo{Entries: 1, Bytes: int64(len(large)), Digest: digestOf(large)}
-	if _, err := upload.Commit(ctx, coordinator.CommitCall{Part: info, Ack: true, Keep: keepAfterCrash}); err != nil {
+	if _, err := upload.Commit(ctx, coordinator.CommitCall{Part: info, Ack: true, Retention: coordinator.Retention{Keep: keepAfterCrash}}); err != nil {
 		return err
 	}
 	fmt.Println("completed", id)

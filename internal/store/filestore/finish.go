@@ -25,7 +25,7 @@ func (s *Store) Complete(ctx context.Context, call coordinator.CompleteCall) (co
 		}
 		st.complete(c)
 		view := c.view(st.now) // before retention, which may take this very one
-		st.retain(c.job, call.Keep)
+		st.retain(c.job, call.Retention.Keep)
 		return view, nil
 	})
 }

@@ -54,7 +54,7 @@ func (d *fullDisk) write(t *testing.T, key string, size int) error {
 func (d *fullDisk) trigger(t *testing.T) int64 {
 	t.Helper()
 	result, err := d.Trigger(t.Context(), coordinator.TriggerCall{
-		Job: coordinator.DefaultJob, RequiredTaskAcks: 2, MaxConcurrent: 1000, TimeoutMs: fullDiskTimeout,
+		Job: coordinator.DefaultJob, RequiredTaskAcks: 2, Defaults: coordinator.Settings{MaxConcurrent: 1000, EventsToKeep: 10_000}, TimeoutMs: new(int64(fullDiskTimeout)),
 	})
 	if err != nil {
 		t.Fatalf("trigger: %v", err)

@@ -55,7 +55,7 @@ func measureLarge(dir string) error {
 	if err != nil {
 		return err
 	}
-	triggered, err := s.Trigger(ctx, coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: 1, MaxConcurrent: 1})
+	triggered, err := s.Trigger(ctx, coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: 1, Defaults: coordinator.Settings{MaxConcurrent: 1, EventsToKeep: 10_000}})
 	if err != nil {
 		return err
 	}

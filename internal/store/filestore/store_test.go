@@ -133,7 +133,7 @@ func ref(id int64) coordinator.Ref { return coordinator.Ref{Job: coordinator.Def
 // trigger makes a checkpoint of the default job that never expires.
 func trigger(t testing.TB, s *Store, required int) int64 {
 	t.Helper()
-	result, err := s.Trigger(t.Context(), coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: required, MaxConcurrent: 1000})
+	result, err := s.Trigger(t.Context(), coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: required, Defaults: coordinator.Settings{MaxConcurrent: 1000, EventsToKeep: 10_000}})
 	if err != nil {
 		t.Fatalf("trigger: %v", err)
 	}

@@ -18,14 +18,14 @@ const sweepStep = 100
 // Sweep does the work that no request waits for. A job that fails does not keep the
 // others from being swept.
 func (s *Store) Sweep(ctx context.Context, call coordinator.SweepCall) error {
-	due, err := read(ctx, s, func(st *step) ([]string, error) { return st.due(call.Keep), nil })
+	due, err := read(ctx, s, func(st *step) ([]string, error) { return st.due(call.Retention.Keep), nil })
 	if err != nil {
 		return err
 	}
 	var failed []error
 	for _, name := range due {
 		for more := true; more; {
-			if more, err = free(ctx, s, func(st *step) (bool, error) { return st.sweep(name, call.Keep), nil }); err != nil {
+			if more, err = free(ctx, s, func(st *step) (bool, error) { return st.sweep(name, call.Retention.Keep), nil }); err != nil {
 				failed = append(failed, err)
 			}
 		}

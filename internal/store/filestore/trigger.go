@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -29,8 +30,8 @@ func (s *step) trigger(call coordinator.TriggerCall) (coordinator.TriggerResult,
 			return coordinator.TriggerResult{Checkpoint: c.view(s.now), Repeated: !known.madeBy(call.Idempotency)}, nil
 		}
 		s.catchUp(j, everything)
-		if j.Pending >= call.MaxConcurrent {
-			return coordinator.TriggerResult{}, coordinator.ErrTooManyPending(call.Job, j.Pending, call.MaxConcurrent, s.firstDeadline(j))
+		if j.Pending >= call.Defaults.MaxConcurrent {
+			return coordinator.TriggerResult{}, coordinator.ErrTooManyPending(call.Job, j.Pending, call.Defaults.MaxConcurrent, s.firstDeadline(j))
 		}
 	}
 	j := s.makeJob(call.Job)
@@ -54,10 +55,12 @@ func (s *step) firstDeadline(j *job) time.Duration {
 func (s *step) create(j *job, call coordinator.TriggerCall) *checkpoint {
 	j.Timestamp = max(j.Timestamp, s.now)
 	j.Clock = max(j.Clock, s.now)
+	required := cmp.Or(call.RequiredTaskAcks, call.Defaults.RequiredTaskAcks)
+	timeoutMs := *cmp.Or(call.TimeoutMs, &call.Defaults.TimeoutMs)
 	c := &checkpoint{job: j, id: j.NextID, record: record{
 		Schema: schemaVersion, Status: coordinator.StatusPending, Epoch: j.Epoch, Revision: 1,
-		Timestamp: j.Timestamp, Start: s.now, TimeoutMs: max(0, call.TimeoutMs),
-		Required: call.RequiredTaskAcks, Named: call.Tasks != nil, Pinned: call.Pinned,
+		Timestamp: j.Timestamp, Start: s.now, TimeoutMs: max(0, timeoutMs),
+		Required: required, Named: call.Tasks != nil, Pinned: call.Pinned,
 		Labels: call.Labels, Description: call.Description, Version: coordinator.SnapshotVersion,
 	}}
 	j.NextID++

@@ -45,7 +45,7 @@ func TestForeignKeysDisturbNothing(t *testing.T) {
 	_, err = s.Get(ctx, coordinator.Ref{Job: coordinator.DefaultJob, ID: 0})
 	wantCode(t, "get the seed library's", err, coordinator.CodeCheckpointDeleted)
 	ack := func(id int64) error {
-		_, err := s.Acknowledge(ctx, coordinator.AckCall{Job: coordinator.DefaultJob, ID: id, Items: []coordinator.AckItem{{TaskID: "a"}}, Keep: 1})
+		_, err := s.Acknowledge(ctx, coordinator.AckCall{Job: coordinator.DefaultJob, ID: id, Items: []coordinator.AckItem{{TaskID: "a"}}, Retention: coordinator.Retention{Keep: 1}})
 		return err
 	}
 	wantCode(t, "acknowledge one whose acks are broken", ack(second.ID), coordinator.CodeInternal)
@@ -60,7 +60,7 @@ func TestForeignKeysDisturbNothing(t *testing.T) {
 	if err != nil || len(list.Checkpoints) != 2 {
 		t.Errorf("list: %d checkpoints, %v; want the two sound records", len(list.Checkpoints), err)
 	}
-	if err := s.Sweep(ctx, coordinator.SweepCall{Keep: 1}); err != nil {
+	if err := s.Sweep(ctx, coordinator.SweepCall{Retention: coordinator.Retention{Keep: 1}}); err != nil {
 		t.Errorf("sweep: %v", err)
 	}
 	if _, err := s.Recover(ctx, coordinator.RecoverCall{Job: coordinator.DefaultJob}); err != nil {

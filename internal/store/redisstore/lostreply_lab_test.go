@@ -128,7 +128,7 @@ func (l *lossyLab) token() string {
 func (l *lossyLab) pending(required int, tasks ...string) int64 {
 	l.Helper()
 	result, err := l.store.Trigger(l.Context(), coordinator.TriggerCall{
-		Job: l.job, RequiredTaskAcks: required, Tasks: tasks, TimeoutMs: 60_000, MaxConcurrent: 100,
+		Job: l.job, RequiredTaskAcks: required, Tasks: tasks, TimeoutMs: new(int64(60_000)), Defaults: coordinator.Settings{MaxConcurrent: 100, EventsToKeep: 10_000},
 		Idempotency: coordinator.Idempotency{Token: l.token()},
 	})
 	l.ok(err)

@@ -37,7 +37,7 @@ func triggers() []mutation {
 	trigger := func(change func(*coordinator.TriggerCall)) func(l *lossyLab) call {
 		return func(l *lossyLab) call {
 			c := coordinator.TriggerCall{
-				Job: l.job, RequiredTaskAcks: 2, TimeoutMs: 60_000, MaxConcurrent: 2, Description: "nightly",
+				Job: l.job, RequiredTaskAcks: 2, TimeoutMs: new(int64(60_000)), Defaults: coordinator.Settings{MaxConcurrent: 2, EventsToKeep: 10_000}, Description: "nightly",
 				Idempotency: coordinator.Idempotency{Token: theToken},
 			}
 			change(&c)
@@ -99,7 +99,7 @@ func recoveries() []mutation {
 func acknowledgements() []mutation {
 	ack := func(arrange func(l *lossyLab) int64, keep int, items ...coordinator.AckItem) func(l *lossyLab) call {
 		return func(l *lossyLab) call {
-			c := coordinator.AckCall{Job: l.job, ID: arrange(l), Items: items, Keep: keep, Token: theToken}
+			c := coordinator.AckCall{Job: l.job, ID: arrange(l), Items: items, Retention: coordinator.Retention{Keep: keep}, Token: theToken}
 			return func(ctx context.Context) (any, error) { return l.store.Acknowledge(ctx, c) }
 		}
 	}
@@ -184,7 +184,7 @@ func uploads() []mutation {
 			arrange(l, id)
 			u := l.uploading(id, "up", lines)
 			return func(ctx context.Context) (any, error) {
-				return u.Commit(ctx, coordinator.CommitCall{Part: partInfo(lines), Ack: ack, Keep: 1})
+				return u.Commit(ctx, coordinator.CommitCall{Part: partInfo(lines), Ack: ack, Retention: coordinator.Retention{Keep: 1}})
 			}
 		}
 	}
@@ -252,7 +252,7 @@ func ends() []mutation {
 			l.commit(l.uploading(id, "up", "x\n"), "x\n", false)
 			l.now += 30
 			l.same("the first id", old, int64(0))
-			c := coordinator.CompleteCall{Job: l.job, ID: id, Force: force, Keep: keep, Token: theToken}
+			c := coordinator.CompleteCall{Job: l.job, ID: id, Force: force, Retention: coordinator.Retention{Keep: keep}, Token: theToken}
 			return func(ctx context.Context) (any, error) { return l.store.Complete(ctx, c) }
 		}
 	}
@@ -271,7 +271,7 @@ func ends() []mutation {
 		{name: "complete by hand", arrange: complete(3, 0, true)},
 		{name: "complete by hand and evict", arrange: complete(3, 1, true)},
 		{name: "complete an old one by hand", arrange: func(l *lossyLab) call {
-			c := coordinator.CompleteCall{Job: l.job, ID: l.pending(1), Force: true, Keep: 1, Token: theToken}
+			c := coordinator.CompleteCall{Job: l.job, ID: l.pending(1), Force: true, Retention: coordinator.Retention{Keep: 1}, Token: theToken}
 			l.completed()
 			return func(ctx context.Context) (any, error) { return l.store.Complete(ctx, c) }
 		}},
@@ -326,7 +326,9 @@ func removals() []mutation {
 			l.do("ZADD", l.keys.stages(), l.now, "gone")
 			l.names("gone", "a", "b")
 			l.now += 60_001
-			return func(ctx context.Context) (any, error) { return nil, l.store.Sweep(ctx, coordinator.SweepCall{Keep: 1}) }
+			return func(ctx context.Context) (any, error) {
+				return nil, l.store.Sweep(ctx, coordinator.SweepCall{Retention: coordinator.Retention{Keep: 1}})
+			}
 		}},
 	}
 }

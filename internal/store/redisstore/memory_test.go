@@ -44,7 +44,7 @@ func fillRedis(t *testing.T) *full {
 		f.completed = append(f.completed, id)
 	}
 	call := aTriggerCall()
-	call.TimeoutMs = 10
+	call.TimeoutMs = new(int64(10))
 	result, err := s.Trigger(t.Context(), call)
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestAFullRedisStillFreesMemory(t *testing.T) {
 	// A deadline is where it does not belong, and then the clock steps back.
 	for _, step := range []int64{0, -5} {
 		f.now += step
-		if err := f.Sweep(ctx, coordinator.SweepCall{Keep: 5}); err != nil {
+		if err := f.Sweep(ctx, coordinator.SweepCall{Retention: coordinator.Retention{Keep: 5}}); err != nil {
 			t.Errorf("sweep after a step of the clock by %d: %v", step, err)
 		}
 	}
@@ -179,7 +179,7 @@ func TestAFullRedisStillFreesMemory(t *testing.T) {
 		}
 		f.now++ // so that the lease really moves
 	}
-	if err := f.Sweep(ctx, coordinator.SweepCall{Keep: 1}); err != nil {
+	if err := f.Sweep(ctx, coordinator.SweepCall{Retention: coordinator.Retention{Keep: 1}}); err != nil {
 		t.Errorf("sweep: %v", err)
 	}
 	if left := leftovers(t, f.client, f.server.Prefix); len(left) > 0 {

@@ -37,7 +37,7 @@ func trigger(t testing.TB, s *Store) coordinator.Checkpoint {
 }
 
 func aTriggerCall() coordinator.TriggerCall {
-	return coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: 1, TimeoutMs: 60_000, MaxConcurrent: 1000}
+	return coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: 1, TimeoutMs: new(int64(60_000)), Defaults: coordinator.Settings{MaxConcurrent: 1000, EventsToKeep: 10_000}}
 }
 
 // wantCode checks the code of an error.

@@ -35,7 +35,7 @@ func (s *Store) Sweep(ctx context.Context, call coordinator.SweepCall) error {
 	}
 	var failures []error
 	for _, job := range jobs {
-		err := s.sweepJob(ctx, job, call.Keep)
+		err := s.sweepJob(ctx, job, call.Retention.Keep)
 		switch {
 		case err == nil:
 		case coordinator.CodeOf(err) == coordinator.CodeStoreUnavailable, ctx.Err() != nil:

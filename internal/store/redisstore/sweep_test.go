@@ -16,7 +16,7 @@ func TestSweepGoesOverAllJobs(t *testing.T) {
 	l.do("HSET", broken.job(), "next", 1)
 	l.do("SADD", jobsKey(l.server.Prefix), "broken", "{no job}")
 
-	err := l.store().Sweep(t.Context(), coordinator.SweepCall{Keep: 5})
+	err := l.store().Sweep(t.Context(), coordinator.SweepCall{Retention: coordinator.Retention{Keep: 5}})
 	l.refused(err, coordinator.CodeInternal)
 	l.same("status", l.field(l.keys.record(7), "status"), "expired")
 	l.same("chunk is there", l.exists(l.keys.chunk(7, "u", 2)), false)

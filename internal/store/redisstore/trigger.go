@@ -75,12 +75,19 @@ func (s *Store) Trigger(ctx context.Context, call coordinator.TriggerCall) (coor
 func (s *Store) triggerArgs(call coordinator.TriggerCall, registered, staged bool) []any {
 	name, ttl := repeatOf(repeatTrigger, call.Idempotency)
 	required := call.RequiredTaskAcks
+	if required == 0 {
+		required = call.Defaults.RequiredTaskAcks
+	}
 	if call.Tasks != nil {
 		required = len(call.Tasks)
 	}
+	timeout := call.Defaults.TimeoutMs
+	if call.TimeoutMs != nil {
+		timeout = *call.TimeoutMs
+	}
 	args := []any{
 		name, ttl, call.Token, call.Fingerprint, decimal(s.floors.of(call.Job)), flag(registered),
-		required, decimal(max(0, call.TimeoutMs)), call.MaxConcurrent, encodeLabels(call.Labels), call.Description,
+		required, decimal(max(0, timeout)), call.Defaults.MaxConcurrent, encodeLabels(call.Labels), call.Description,
 		flag(call.Pinned), len(call.Tasks),
 	}
 	if !staged {
@@ -109,7 +116,7 @@ func (s *Store) triggered(call coordinator.TriggerCall, r reply) (coordinator.Tr
 		return coordinator.TriggerResult{Checkpoint: checkpoint, Repeated: repeated == "1"}, nil
 	case string(coordinator.CodeTooManyPending):
 		pending, wait := body.number(), body.number()
-		err = coordinator.ErrTooManyPending(call.Job, int(pending), call.MaxConcurrent, time.Duration(wait)*time.Millisecond)
+		err = coordinator.ErrTooManyPending(call.Job, int(pending), call.Defaults.MaxConcurrent, time.Duration(wait)*time.Millisecond)
 	case wordExhausted:
 		err = coordinator.ErrInternal(errors.New("the job has used up all ids"))
 	default:

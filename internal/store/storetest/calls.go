@@ -17,13 +17,13 @@ func named(tasks ...string) triggerOption {
 }
 
 func timeout(ms int64) triggerOption {
-	return func(c *coordinator.TriggerCall) { c.TimeoutMs = ms }
+	return func(c *coordinator.TriggerCall) { c.TimeoutMs = &ms }
 }
 
 func pinned() triggerOption { return func(c *coordinator.TriggerCall) { c.Pinned = true } }
 
 func atMostPending(n int) triggerOption {
-	return func(c *coordinator.TriggerCall) { c.MaxConcurrent = n }
+	return func(c *coordinator.TriggerCall) { c.Defaults.MaxConcurrent = n }
 }
 
 func withKey(key, fingerprint string) triggerOption {
@@ -33,7 +33,7 @@ func withKey(key, fingerprint string) triggerOption {
 // triggerCall asks for a checkpoint that one acknowledgement of any task completes.
 func (r *rig) triggerCall(options ...triggerOption) coordinator.TriggerCall {
 	call := coordinator.TriggerCall{
-		Job: r.job, RequiredTaskAcks: 1, TimeoutMs: 60_000, MaxConcurrent: 16,
+		Job: r.job, RequiredTaskAcks: 1, TimeoutMs: new(int64(60_000)), Defaults: coordinator.Settings{MaxConcurrent: 16, EventsToKeep: 10_000},
 		Idempotency: coordinator.Idempotency{Token: r.token(), Fingerprint: "body"},
 	}
 	for _, option := range options {
@@ -70,7 +70,7 @@ func item(task string, options ...ackOption) coordinator.AckItem {
 }
 
 func (r *rig) ackCall(id int64, items ...coordinator.AckItem) coordinator.AckCall {
-	return coordinator.AckCall{Job: r.job, ID: id, Items: items, Keep: r.keep, Token: r.token()}
+	return coordinator.AckCall{Job: r.job, ID: id, Items: items, Retention: coordinator.Retention{Keep: r.keep}, Token: r.token()}
 }
 
 // acks sends several tasks' words in one call.
@@ -156,7 +156,7 @@ func (r *rig) complete(id int64, force bool) coordinator.Checkpoint {
 }
 
 func (r *rig) completeCall(id int64, force bool) coordinator.CompleteCall {
-	return coordinator.CompleteCall{Job: r.job, ID: id, Force: force, Keep: r.keep, Token: r.token()}
+	return coordinator.CompleteCall{Job: r.job, ID: id, Force: force, Retention: coordinator.Retention{Keep: r.keep}, Token: r.token()}
 }
 
 func (r *rig) extend(id, timeoutMs int64) coordinator.Checkpoint {
@@ -203,7 +203,7 @@ func (r *rig) recover(key string) coordinator.RecoverResult {
 
 func (r *rig) sweep() {
 	r.t.Helper()
-	r.check("sweep", r.store.Sweep(r.t.Context(), coordinator.SweepCall{Keep: r.keep}))
+	r.check("sweep", r.store.Sweep(r.t.Context(), coordinator.SweepCall{Retention: coordinator.Retention{Keep: r.keep}}))
 }
 
 func (r *rig) get(id int64) coordinator.CheckpointDetail {

@@ -76,7 +76,7 @@ func (g *game) changes() map[string]func(*rapid.T) move {
 			n, force := g.which(rt), rapid.Bool().Draw(rt, "force")
 			return func(p *player) string {
 				call := p.rig.completeCall(p.id(n), force)
-				call.Keep = g.keep
+				call.Retention.Keep = g.keep
 				return p.answer(p.rig.store.Complete(p.rig.t.Context(), call))
 			}
 		},
@@ -167,7 +167,7 @@ func (g *game) changes() map[string]func(*rapid.T) move {
 
 func (g *game) drawTrigger(rt *rapid.T) move {
 	call := coordinator.TriggerCall{
-		TimeoutMs: rapid.SampledFrom([]int64{0, 1000, 60_000}).Draw(rt, "timeout"), MaxConcurrent: 4,
+		TimeoutMs: new(rapid.SampledFrom([]int64{0, 1000, 60_000}).Draw(rt, "timeout")), Defaults: coordinator.Settings{MaxConcurrent: 4, EventsToKeep: 10_000},
 		Pinned:      rapid.IntRange(0, 5).Draw(rt, "pinned") == 0,
 		Idempotency: coordinator.Idempotency{Key: gameKeys.Draw(rt, "key"), Fingerprint: gameBodies.Draw(rt, "body")},
 	}
@@ -204,7 +204,7 @@ func (g *game) drawAck(rt *rapid.T) move {
 	}
 	return func(p *player) string {
 		call := p.rig.ackCall(p.id(n), items...)
-		call.Keep = g.keep
+		call.Retention.Keep = g.keep
 		return p.ackAnswer(p.rig.store.Acknowledge(p.rig.t.Context(), call))
 	}
 }

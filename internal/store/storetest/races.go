@@ -156,7 +156,7 @@ func raceDeadline(t *testing.T, r *rig, round int) {
 		func() { outcome, errs[0] = r.ackFrom(a, call) },
 		func() {
 			r.clock.Advance(1)
-			errs[1] = b.Sweep(t.Context(), coordinator.SweepCall{Keep: r.keep})
+			errs[1] = b.Sweep(t.Context(), coordinator.SweepCall{Retention: coordinator.Retention{Keep: r.keep}})
 		},
 		func() { read, errs[2] = b.Get(t.Context(), r.ref(c.ID)) },
 	)

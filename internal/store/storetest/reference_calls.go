@@ -22,14 +22,14 @@ func (r *reference) Trigger(_ context.Context, call coordinator.TriggerCall) (co
 		r.settle(j)
 		now := r.clock()
 		pending := j.ids(func(c *refCheckpoint) bool { return c.Status == coordinator.StatusPending })
-		if len(pending) >= call.MaxConcurrent {
-			return coordinator.TriggerResult{}, coordinator.ErrTooManyPending(j.name, len(pending), call.MaxConcurrent, time.Second)
+		if len(pending) >= call.Defaults.MaxConcurrent {
+			return coordinator.TriggerResult{}, coordinator.ErrTooManyPending(j.name, len(pending), call.Defaults.MaxConcurrent, time.Second)
 		}
 		j.shown = max(j.shown, now)
 		c := &refCheckpoint{
 			Checkpoint: coordinator.Checkpoint{
 				Job: j.name, ID: j.next, Epoch: j.epoch, Status: coordinator.StatusPending, Revision: 1,
-				Timestamp: j.shown, Start: now, TimeoutMs: call.TimeoutMs,
+				Timestamp: j.shown, Start: now, TimeoutMs: *cmp.Or(call.TimeoutMs, &call.Defaults.TimeoutMs),
 				RequiredTaskAcks: call.RequiredTaskAcks, NamedTasks: call.Tasks != nil,
 				Pinned: call.Pinned, Labels: maps.Clone(call.Labels), Description: call.Description,
 			},
@@ -72,7 +72,7 @@ func (r *reference) Acknowledge(_ context.Context, call coordinator.AckCall) (co
 		}
 		var result coordinator.AckResult
 		for _, item := range call.Items {
-			result.Outcomes = append(result.Outcomes, r.ackOne(j, c, item, call.Keep))
+			result.Outcomes = append(result.Outcomes, r.ackOne(j, c, item, call.Retention.Keep))
 		}
 		result.Status, result.AcknowledgedTasks, result.RequiredTaskAcks = c.Status, c.AcknowledgedTasks, c.RequiredTaskAcks
 		return result, nil
@@ -176,7 +176,7 @@ func (r *reference) Complete(_ context.Context, call coordinator.CompleteCall) (
 	case !call.Force && c.AcknowledgedTasks < c.RequiredTaskAcks:
 		return coordinator.Checkpoint{}, coordinator.ErrAcksMissing(c.ID, c.RequiredTaskAcks-c.AcknowledgedTasks, missing[:min(len(missing), coordinator.MissingTasksShown)])
 	default:
-		r.complete(j, c, call.Keep)
+		r.complete(j, c, call.Retention.Keep)
 	}
 	return r.view(c), nil
 }

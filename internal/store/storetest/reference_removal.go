@@ -131,7 +131,7 @@ func (r *reference) Sweep(_ context.Context, call coordinator.SweepCall) error {
 	defer r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
 		r.settle(r.jobs[name])
-		r.retain(r.jobs[name], call.Keep)
+		r.retain(r.jobs[name], call.Retention.Keep)
 	}
 	return nil
 }

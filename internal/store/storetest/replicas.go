@@ -116,3 +116,37 @@ func (s *inTurn) Close() error {
 	}
 	return errors.Join(failed...)
 }
+
+func (s *inTurn) TriggerIfDue(ctx context.Context, call coordinator.DueCall) (coordinator.DueResult, error) {
+	return s.next().TriggerIfDue(ctx, call)
+}
+
+func (s *inTurn) Job(ctx context.Context, job string) (coordinator.JobState, error) {
+	return s.next().Job(ctx, job)
+}
+
+func (s *inTurn) PutJob(ctx context.Context, call coordinator.PutJobCall) (coordinator.PutJobResult, error) {
+	return s.next().PutJob(ctx, call)
+}
+
+func (s *inTurn) DeleteJob(ctx context.Context, call coordinator.DeleteJobCall) (coordinator.DeleteJobResult, error) {
+	return s.next().DeleteJob(ctx, call)
+}
+
+func (s *inTurn) ForgetTask(ctx context.Context, job, taskID string) error {
+	return s.next().ForgetTask(ctx, job, taskID)
+}
+
+func (s *inTurn) Events(ctx context.Context, call coordinator.EventsCall) (coordinator.EventsResult, error) {
+	return s.next().Events(ctx, call)
+}
+
+func (s *inTurn) History(ctx context.Context, job string) (coordinator.History, error) {
+	return s.next().History(ctx, job)
+}
+
+func (s *inTurn) RecordRestore(ctx context.Context, job string, restore coordinator.RestoreRecord) error {
+	return s.next().RecordRestore(ctx, job, restore)
+}
+
+func (s *inTurn) Listen(ctx context.Context, wake func(job string)) { s.next().Listen(ctx, wake) }

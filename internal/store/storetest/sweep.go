@@ -102,7 +102,9 @@ func testSweep(t *testing.T, s suite) {
 		one, two := r.either()
 		failed := make(chan error, 2)
 		for _, store := range []coordinator.Store{one, two} {
-			go func() { failed <- store.Sweep(t.Context(), coordinator.SweepCall{Keep: 1}) }()
+			go func() {
+				failed <- store.Sweep(t.Context(), coordinator.SweepCall{Retention: coordinator.Retention{Keep: 1}})
+			}()
 		}
 		for range 2 {
 			r.check("sweep", <-failed)

@@ -1,0 +1,296 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// ScheduleState is what a store keeps of a job's schedule. Times are Unix milliseconds
+// of the store's clock.
+type ScheduleState struct {
+	// Due is when the next trigger is due; 0 is no schedule, or one that no tick has seen.
+	Due int64
+	// Last is what the last due tick came to, at LastAt; "" is none yet. LastID is the
+	// last checkpoint that the schedule triggered, < 0 for none.
+	Last   ScheduleResult
+	LastAt int64
+	LastID int64
+	// Triggered, Skipped and Missed count periods: those that triggered, those that
+	// came at a time when too many were pending, and those in which no tick came at all.
+	Triggered, Skipped, Missed int64
+}
+
+// ScheduleResult is what a due tick came to.
+type ScheduleResult string
+
+// A due tick triggers, is put off until the pause after a completion is over, or is
+// skipped because as many as allowed are pending.
+const (
+	ScheduleTriggered ScheduleResult = "triggered"
+	SchedulePutOff    ScheduleResult = "min_pause"
+	ScheduleSkipped   ScheduleResult = "too_many_pending"
+)
+
+// DueCall triggers a checkpoint if the job's schedule says so.
+type DueCall struct {
+	Job string
+	// Defaults are the server's; the job's own settings win.
+	Defaults Settings
+	// Jitter, in [0, 1), says where in the interval the first trigger of a schedule falls,
+	// so that many jobs that begin together do not fire together.
+	Jitter float64
+	// Token names the call, see [Store].
+	Token string
+}
+
+// DueResult is what came of a [DueCall].
+type DueResult struct {
+	// Triggered is the new checkpoint, nil when there is none.
+	Triggered *Checkpoint
+	// Schedule is the schedule after the call; its Due is 0 where there is none.
+	Schedule   ScheduleState
+	ObservedAt int64
+}
+
+// Next says when a schedule that was due goes on, and how many periods were missed. A tick
+// that is late by up to half a period keeps the rhythm, or every tick's delay would add
+// up; after a longer one the rhythm begins anew, so that no two triggers follow each
+// other closely.
+func (s ScheduleState) Next(now, intervalMs int64) (due, missed int64) {
+	late := now - s.Due
+	if 2*late <= intervalMs {
+		return s.Due + intervalMs, 0
+	}
+	return now + intervalMs, late / intervalMs
+}
+
+// Lost tells whether a due time is not to be believed: there is none, or it lies further
+// ahead than any rule puts it, as after a clock that stepped back.
+func (s ScheduleState) Lost(now int64, effective Settings) bool {
+	return s.Due == 0 || s.Due > now+max(effective.IntervalMs, effective.MinPauseMs)
+}
+
+// FirstDue is when a schedule that begins now triggers first.
+func FirstDue(now, intervalMs int64, jitter float64) int64 {
+	return now + 1 + int64(jitter*float64(intervalMs))
+}
+
+// PauseEnds is when the pause after the last completion is over; ≤ now is now. A clock
+// that stepped back behind the completion makes it longer by at most one pause.
+func PauseEnds(lastCompletedAt, minPauseMs, now int64) int64 {
+	if lastCompletedAt == 0 || minPauseMs <= 0 {
+		return 0
+	}
+	return min(lastCompletedAt, now) + minPauseMs
+}
+
+// Schedule reads when a job triggers next, and why not now.
+func (c *Coordinator) Schedule(ctx context.Context, job string) (Schedule, error) {
+	state, err := c.Job(ctx, job)
+	if err != nil {
+		return Schedule{}, err
+	}
+	return state.schedule(c.settings), nil
+}
+
+// Schedule is a job's schedule as its reader sees it.
+type Schedule struct {
+	State      ScheduleState
+	IntervalMs int64
+	Paused     bool
+	// Delays are the reasons why nothing is triggered right now; empty when it is due.
+	Delays     []Delay
+	ObservedAt int64
+}
+
+// Delay is one reason why a schedule does not trigger now.
+type Delay struct {
+	Reason DelayReason
+	// Until is when the reason goes by itself (Unix ms); 0 is not known.
+	Until  int64
+	Detail string
+}
+
+// DelayReason names a [Delay].
+type DelayReason string
+
+// The reasons.
+const (
+	DelayOff            DelayReason = "off"
+	DelayPaused         DelayReason = "paused"
+	DelayNotDue         DelayReason = "not_due"
+	DelayMinPause       DelayReason = "min_pause"
+	DelayTooManyPending DelayReason = "too_many_pending"
+)
+
+func (j *JobState) schedule(defaults Settings) Schedule {
+	effective := j.Settings.Over(defaults)
+	now := j.ObservedAt
+	out := Schedule{State: j.Schedule, IntervalMs: effective.IntervalMs, Paused: j.Settings.Paused, ObservedAt: now}
+	delay := func(reason DelayReason, until int64, format string, args ...any) {
+		out.Delays = append(out.Delays, Delay{Reason: reason, Until: until, Detail: fmt.Sprintf(format, args...)})
+	}
+	if effective.IntervalMs <= 0 {
+		delay(DelayOff, 0, "The job has no schedule. Set intervalMs with PUT /jobs/%s.", j.Job)
+	}
+	if j.Settings.Paused {
+		delay(DelayPaused, 0, "The schedule is paused. Set paused to false with PUT /jobs/%s to resume it.", j.Job)
+	}
+	if effective.IntervalMs <= 0 || j.Settings.Paused {
+		out.State.Due = 0
+		return out
+	}
+	if out.State.Due > now {
+		delay(DelayNotDue, out.State.Due, "The next trigger is due in %d ms.", out.State.Due-now)
+	}
+	if ends := PauseEnds(j.LastCompletedAt, effective.MinPauseMs, now); ends > now {
+		delay(DelayMinPause, ends, "The job rests for minPauseMs after each completion, for another %d ms.", ends-now)
+	}
+	if j.Pending >= effective.MaxConcurrent {
+		delay(DelayTooManyPending, 0, "%d checkpoints are pending and maxConcurrentCheckpoints is %d.", j.Pending, effective.MaxConcurrent)
+	}
+	return out
+}
+
+// scheduler calls the store when a schedule is due. Every replica has one and all of
+// them call at the same moment: the store lets one of them trigger. What it knows is only
+// when to ask; it is learnt anew from each look at the jobs, so nothing is lost with it.
+type scheduler struct {
+	coordinator *Coordinator
+	wake        chan struct{} // capacity 1
+
+	mu  sync.Mutex
+	due map[string]time.Time
+	// asking are the jobs whose call is running.
+	asking map[string]bool
+}
+
+func newScheduler(c *Coordinator) *scheduler {
+	return &scheduler{coordinator: c, wake: make(chan struct{}, 1), due: map[string]time.Time{}, asking: map[string]bool{}}
+}
+
+// learn notes when a job is due.
+func (s *scheduler) learn(state *JobState) {
+	if state.Settings.Over(s.coordinator.settings).IntervalMs <= 0 || state.Settings.Paused {
+		s.forget(state.Job)
+		return
+	}
+	s.note(state.Job, state.Schedule.Due, state.ObservedAt)
+}
+
+// note takes the distance from the store's clock, so that this machine's may be wrong.
+func (s *scheduler) note(job string, due, now int64) {
+	at := time.Now().Add(time.Duration(due-now) * time.Millisecond)
+	s.mu.Lock()
+	before, known := s.due[job]
+	s.due[job] = at
+	s.mu.Unlock()
+	if !known || at.Before(before) {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (s *scheduler) forget(job string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.due, job)
+}
+
+const (
+	// schedulerCalls bounds how many calls of the scheduler run at once.
+	schedulerCalls = 16
+	// retryDue is how soon a job is asked for again after the store did not answer.
+	retryDue = 50 * time.Millisecond
+)
+
+// run asks for each job when it is due, until ctx ends.
+func (s *scheduler) run(ctx context.Context) {
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	slots := make(chan struct{}, schedulerCalls)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		jobs, next := s.take(time.Now())
+		for _, job := range jobs {
+			slots <- struct{}{}
+			calls.Go(func() {
+				s.ask(ctx, job)
+				<-slots
+			})
+		}
+		timer.Reset(next)
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// take gives the jobs that are due and how long to sleep for the next one.
+func (s *scheduler) take(now time.Time) (jobs []string, next time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next = time.Minute
+	for job, at := range s.due {
+		wait := at.Sub(now)
+		switch {
+		case s.asking[job]:
+		case wait <= 0:
+			s.asking[job] = true
+			jobs = append(jobs, job)
+		default:
+			next = min(next, wait)
+		}
+	}
+	return jobs, next
+}
+
+func (s *scheduler) ask(ctx context.Context, job string) {
+	c := s.coordinator
+	result, err := call(c, "trigger_due", func() (DueResult, error) {
+		return c.store.TriggerIfDue(ctx, DueCall{
+			Job: job, Defaults: c.settings, Jitter: rand.Float64(), Token: newToken(), //nolint:gosec // It only spreads load.
+		})
+	})
+	s.mu.Lock()
+	delete(s.asking, job)
+	s.mu.Unlock()
+	switch {
+	case errors.Is(err, context.Canceled):
+	case err == nil && result.Schedule.Due == 0, CodeOf(err) == CodeJobNotFound:
+		s.forget(job)
+	case err != nil:
+		// The store is away, or full: the schedule goes on with it.
+		s.retry(job)
+		if ctx.Err() == nil {
+			c.observer.BackgroundFailed("schedule", err)
+		}
+	default:
+		s.note(job, result.Schedule.Due, result.ObservedAt)
+		if result.Triggered != nil {
+			c.observer.Triggered(*result.Triggered)
+		}
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *scheduler) retry(job string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.due[job]; known {
+		s.due[job] = time.Now().Add(retryDue)
+	}
+}
