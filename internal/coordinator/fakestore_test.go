@@ -23,6 +23,7 @@ type scriptedStore struct {
 	source     func(coordinator.RestoreCall) (coordinator.RestoreSource, error)
 	health     func() ([]coordinator.Warning, error)
 	sweep      func() error
+	record     func(string, coordinator.RestoreRecord) error
 	savedTimes atomic.Int64
 }
 
@@ -56,6 +57,15 @@ func (s *scriptedStore) Health(context.Context) ([]coordinator.Warning, error) {
 func (s *scriptedStore) Sweep(context.Context, coordinator.SweepCall) error { return s.sweep() }
 
 func (s *scriptedStore) Jobs(context.Context) ([]coordinator.JobState, error) { return nil, nil }
+
+func (s *scriptedStore) Listen(ctx context.Context, _ func(string)) { <-ctx.Done() }
+
+func (s *scriptedStore) RecordRestore(_ context.Context, job string, restore coordinator.RestoreRecord) error {
+	if s.record == nil {
+		return nil
+	}
+	return s.record(job, restore)
+}
 
 // memorySource is a restore from memory, with a journal of what happened to its lease.
 type memorySource struct {

@@ -5,9 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
@@ -160,5 +163,49 @@ func TestTheSnapshotDigestIsTheSHA256OfTheManifest(t *testing.T) {
 	}
 	if store.savedTimes.Load() != 1 {
 		t.Errorf("the digest was saved %d times", store.savedTimes.Load())
+	}
+}
+
+// Whoever audits restores must see the broken ones too, with what the reader really got.
+func TestEveryTransferIsRecordedWithWhatItMoved(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		to   io.Writer
+		want coordinator.RestoreRecord
+	}{
+		{"a finished transfer", io.Discard, coordinator.RestoreRecord{CheckpointID: 7, Bytes: 12, Finished: true, By: "worker-3"}},
+		{"a broken transfer", &brokenPipe{after: 1}, coordinator.RestoreRecord{CheckpointID: 7, Bytes: 7, By: "worker-3"}},
+		{"a transfer that broke before its first byte", &brokenPipe{}, coordinator.RestoreRecord{CheckpointID: 7, By: "worker-3"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var got []coordinator.RestoreRecord
+			store := &scriptedStore{
+				record: func(job string, record coordinator.RestoreRecord) error {
+					if job != coordinator.DefaultJob {
+						t.Errorf("recorded in job %q", job)
+					}
+					got = append(got, record)
+					return errors.New("a record that fails must not fail the transfer")
+				},
+				source: func(coordinator.RestoreCall) (coordinator.RestoreSource, error) {
+					return newMemorySource("shared\n", "part\n"), nil
+				},
+			}
+			c := coordinator.New(store, coordinator.Options{})
+			request := coordinator.RestoreRequest{Ref: coordinator.Ref{Job: coordinator.DefaultJob, ID: 7}, By: "worker-3"}
+			restore, err := c.OpenRestore(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer restore.Close()
+			if err := restore.WriteRange(tc.to, 0, restore.Size()); (err == nil) != tc.want.Finished {
+				t.Errorf("the transfer answered %v", err)
+			}
+			if diff := cmp.Diff([]coordinator.RestoreRecord{tc.want}, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
