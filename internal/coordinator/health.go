@@ -16,6 +16,13 @@ type healthWatch struct {
 	coordinator *Coordinator
 	known, up   bool
 	warnings    []Warning
+	// jobs are the jobs as the last look found them.
+	jobs map[string]jobHealth
+}
+
+type jobHealth struct {
+	failing   bool
+	freshness Freshness
 }
 
 func (h *healthWatch) look(ctx context.Context) {
@@ -31,11 +38,35 @@ func (h *healthWatch) look(ctx context.Context) {
 	if up {
 		// Reading the jobs also tells the store the highest ids, its floor for new ones; the
 		// scheduler when they are due; and the feeds of events whose wake got lost.
-		if _, err := h.coordinator.Jobs(ctx); err != nil && ctx.Err() == nil {
+		jobs, err := h.coordinator.Jobs(ctx)
+		if err == nil {
+			h.compare(jobs)
+		} else if ctx.Err() == nil {
 			h.coordinator.observer.BackgroundFailed("jobs", err)
 		}
 	}
 	h.coordinator.feeds.tidy(time.Now())
+}
+
+// compare reports jobs whose health changed since the last look. A job that has not
+// completed anything yet is news only if it had.
+func (h *healthWatch) compare(jobs []JobState) {
+	now := make(map[string]jobHealth, len(jobs))
+	for i := range jobs {
+		job := &jobs[i]
+		now[job.Job] = jobHealth{job.Failing, job.Freshness(job.Settings.Over(h.coordinator.settings))}
+		before, known := h.jobs[job.Job]
+		if !known {
+			before = jobHealth{freshness: FreshnessHealthy}
+			if now[job.Job].freshness == FreshnessNever {
+				before.freshness = FreshnessNever
+			}
+		}
+		if health := now[job.Job]; health != before {
+			h.coordinator.observer.JobChanged(job.Job, health.failing, health.freshness)
+		}
+	}
+	h.jobs = now
 }
 
 // Warning is something about the store that an operator should change.

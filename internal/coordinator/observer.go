@@ -21,6 +21,9 @@ type Observer interface {
 	StoreCall(operation string, took time.Duration, err error)
 	// StoreChanged tells that the store came or went, with the present warnings.
 	StoreChanged(up bool, warnings []Warning, cause error)
+	// JobChanged tells of a job that began or ceased to fail, or whose latest completed
+	// checkpoint became stale or fresh; every replica tells, within a second or two.
+	JobChanged(job string, failing bool, freshness Freshness)
 	// BackgroundFailed tells of an error that no request will see.
 	BackgroundFailed(task string, err error)
 }
@@ -72,6 +75,9 @@ func (Silence) StoreCall(string, time.Duration, error) {}
 
 // StoreChanged drops the report.
 func (Silence) StoreChanged(bool, []Warning, error) {}
+
+// JobChanged drops the report.
+func (Silence) JobChanged(string, bool, Freshness) {}
 
 // BackgroundFailed drops the report.
 func (Silence) BackgroundFailed(string, error) {}

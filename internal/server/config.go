@@ -24,8 +24,15 @@ type Config struct {
 
 	RequiredTaskAcks         int           `default:"1" help:"Acknowledgements that complete a checkpoint whose trigger names neither a number nor tasks." placeholder:"N"`
 	CheckpointTimeout        time.Duration `default:"60s" help:"How long a checkpoint may stay pending when its trigger does not say; 0s is for ever." placeholder:"DURATION"`
-	CheckpointsToKeep        int           `default:"5" help:"Completed, unpinned checkpoints that retention keeps in each job; 0 keeps all." placeholder:"N"`
+	CheckpointInterval       time.Duration `default:"0s" help:"Time between two scheduled triggers of each job that does not say its own (PUT /jobs/{job}), 50ms or more; 0s schedules nothing." placeholder:"DURATION"`
+	MinPause                 time.Duration `default:"0s" help:"How long a job rests after a completion before the next trigger." placeholder:"DURATION"`
 	MaxConcurrentCheckpoints int           `default:"16" help:"Pending checkpoints that a job may have (1 to 1000)." placeholder:"N"`
+	TolerableFailed          int           `name:"tolerable-failed-checkpoints" default:"0" help:"Checkpoints that may fail in a row before a job is reported as failing." placeholder:"N"`
+	StaleAfter               time.Duration `default:"0s" help:"Age from which a job's latest completed checkpoint is reported as stale; 0s is three intervals of its schedule." placeholder:"DURATION"`
+	CheckpointsToKeep        int           `default:"5" help:"Completed, unpinned checkpoints that retention keeps in each job; 0 keeps all." placeholder:"N"`
+	CheckpointsMaxAge        time.Duration `default:"0s" help:"How long retention keeps a completed, unpinned checkpoint; 0s is for ever. The newest one stays." placeholder:"DURATION"`
+	CheckpointsMaxBytes      Size          `default:"0B" help:"How much a job's completed, unpinned checkpoints may take together; 0B is no limit. The newest one stays." placeholder:"SIZE"`
+	EventsToKeep             int           `default:"10000" help:"Events that the log of each job keeps for clients that come back (1 to 1000000)." placeholder:"N"`
 	MaxPart                  Size          `default:"4GiB" help:"Largest part that one task may hand in (B, KiB, MiB or GiB)." placeholder:"SIZE"`
 
 	DrainDelay   time.Duration `default:"0s" help:"After SIGTERM, how long to serve on with /readyz at 503 before closing the listener." placeholder:"DURATION"`
@@ -50,23 +57,30 @@ func (c *Config) Validate() error {
 	if strings.ContainsAny(c.KeyPrefix, "{}") || c.KeyPrefix == "" {
 		fault("--key-prefix %q must not be empty or have braces", c.KeyPrefix)
 	}
-	if c.RequiredTaskAcks < 1 || c.RequiredTaskAcks > coordinator.MaxRequiredTaskAcks {
-		fault("--required-task-acks must be between 1 and %d", coordinator.MaxRequiredTaskAcks)
+	number := func(flag string, value, low, high int) {
+		if value < low || value > high {
+			fault("--%s must be between %d and %d", flag, low, high)
+		}
 	}
-	if c.CheckpointTimeout.Milliseconds() > coordinator.MaxTimeoutMs {
-		fault("--checkpoint-timeout is longer than a hundred years; 0s is for ever")
+	number("required-task-acks", c.RequiredTaskAcks, 1, coordinator.MaxRequiredTaskAcks)
+	number("max-concurrent-checkpoints", c.MaxConcurrentCheckpoints, 1, coordinator.MaxConcurrentUpper)
+	number("tolerable-failed-checkpoints", c.TolerableFailed, 0, coordinator.MaxID)
+	number("checkpoints-to-keep", c.CheckpointsToKeep, 0, coordinator.MaxID)
+	number("events-to-keep", c.EventsToKeep, 1, maxEventsToKeep)
+	duration := func(flag string, value time.Duration) {
+		if value < 0 || value.Milliseconds() > coordinator.MaxTimeoutMs {
+			fault("--%s must not be negative or longer than a hundred years", flag)
+		}
 	}
-	if c.CheckpointsToKeep < 0 {
-		fault("--checkpoints-to-keep must not be negative; 0 keeps all")
-	}
-	if c.MaxConcurrentCheckpoints < 1 || c.MaxConcurrentCheckpoints > coordinator.MaxConcurrentUpper {
-		fault("--max-concurrent-checkpoints must be between 1 and %d", coordinator.MaxConcurrentUpper)
-	}
+	duration("checkpoint-timeout", max(0, c.CheckpointTimeout)) // ≤ 0 is for ever
+	duration("checkpoint-interval", c.CheckpointInterval)
+	duration("min-pause", c.MinPause)
+	duration("stale-after", c.StaleAfter)
+	duration("checkpoints-max-age", c.CheckpointsMaxAge)
+	duration("drain-timeout", c.DrainTimeout)
+	duration("drain-delay", c.DrainDelay)
 	if c.MaxPart < 1 {
 		fault("--max-part must be at least 1B")
-	}
-	if c.DrainTimeout < 0 || c.DrainDelay < 0 {
-		fault("--drain-timeout and --drain-delay must not be negative")
 	}
 	return errors.Join(faults...)
 }
@@ -74,14 +88,26 @@ func (c *Config) Validate() error {
 // Settings are the coordinator's share of the configuration.
 func (c *Config) Settings() coordinator.Settings {
 	return coordinator.Settings{
-		RequiredTaskAcks: c.RequiredTaskAcks,
-		TimeoutMs:        c.CheckpointTimeout.Milliseconds(),
-		Retention:        coordinator.Retention{Keep: c.CheckpointsToKeep},
-		EventsToKeep:     10_000,
-		MaxConcurrent:    c.MaxConcurrentCheckpoints,
-		MaxPartBytes:     int64(c.MaxPart),
+		RequiredTaskAcks:  c.RequiredTaskAcks,
+		TimeoutMs:         c.CheckpointTimeout.Milliseconds(),
+		IntervalMs:        c.CheckpointInterval.Milliseconds(),
+		MinPauseMs:        c.MinPause.Milliseconds(),
+		MaxConcurrent:     c.MaxConcurrentCheckpoints,
+		TolerableFailures: c.TolerableFailed,
+		StaleAfterMs:      c.StaleAfter.Milliseconds(),
+		Retention: coordinator.Retention{
+			Keep:     c.CheckpointsToKeep,
+			MaxAgeMs: c.CheckpointsMaxAge.Milliseconds(),
+			MaxBytes: int64(c.CheckpointsMaxBytes),
+		},
+		EventsToKeep: c.EventsToKeep,
+		MaxPartBytes: int64(c.MaxPart),
 	}
 }
+
+// maxEventsToKeep bounds the memory that the log of one job may take in Redis: about
+// 200 bytes an event.
+const maxEventsToKeep = 1_000_000
 
 // MarshalZerologObject writes the effective configuration to the log, without secrets.
 func (c *Config) MarshalZerologObject(e *zerolog.Event) {
@@ -93,8 +119,15 @@ func (c *Config) MarshalZerologObject(e *zerolog.Event) {
 	}
 	e.Int("requiredTaskAcks", c.RequiredTaskAcks).
 		Stringer("checkpointTimeout", c.CheckpointTimeout).
-		Int("checkpointsToKeep", c.CheckpointsToKeep).
+		Stringer("checkpointInterval", c.CheckpointInterval).
+		Stringer("minPause", c.MinPause).
 		Int("maxConcurrentCheckpoints", c.MaxConcurrentCheckpoints).
+		Int("tolerableFailedCheckpoints", c.TolerableFailed).
+		Stringer("staleAfter", c.StaleAfter).
+		Int("checkpointsToKeep", c.CheckpointsToKeep).
+		Stringer("checkpointsMaxAge", c.CheckpointsMaxAge).
+		Stringer("checkpointsMaxBytes", c.CheckpointsMaxBytes).
+		Int("eventsToKeep", c.EventsToKeep).
 		Stringer("maxPart", c.MaxPart).
 		Stringer("drainDelay", c.DrainDelay).
 		Stringer("drainTimeout", c.DrainTimeout).

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -9,8 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 // metrics are this process' own; nothing is in the global registry. ARCHITECTURE.md
@@ -32,6 +29,7 @@ type metrics struct {
 	storeUp       prometheus.Gauge
 	storeWarnings *prometheus.GaugeVec
 	background    *prometheus.CounterVec
+	eventsDropped *prometheus.CounterVec
 	requests      *prometheus.CounterVec
 	requestTime   *prometheus.HistogramVec
 	inFlight      prometheus.Gauge
@@ -81,6 +79,7 @@ func newMetrics() *metrics {
 		storeUp:       gauge("store_up", "1 while the store answers.").WithLabelValues(),
 		storeWarnings: gauge("store_warning", "1 for each warning about how the store is configured.", "warning"),
 		background:    counter("background_errors_total", "Errors that no request saw.", "task"),
+		eventsDropped: counter("event_streams_dropped_total", "Event streams given up because their client did not read.", "job"),
 		requests:      counter("http_requests_total", "Requests by method, route pattern and status.", "method", "route", "status"),
 		requestTime:   histogram("http_request_seconds", "Time of requests by method and route pattern.", shortBuckets, "method", "route"),
 		inFlight:      gauge("http_requests_in_flight", "Requests that are being answered.").WithLabelValues(),
@@ -94,57 +93,4 @@ func (m *metrics) handler() http.Handler {
 func (m *metrics) request(method, route string, status int, took time.Duration) {
 	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
 	m.requestTime.WithLabelValues(method, route).Observe(took.Seconds())
-}
-
-// jobsCollector reads the jobs at each scrape. While the store is away it has nothing
-// to say, and store_up says why.
-type jobsCollector struct {
-	coordinator           *coordinator.Coordinator
-	pending, age, lastID  *prometheus.Desc
-	epoch, neverCompleted *prometheus.Desc
-}
-
-func newJobsCollector(c *coordinator.Coordinator) *jobsCollector {
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc("checkpointd_"+name, help, []string{"job"}, nil)
-	}
-	return &jobsCollector{
-		coordinator:    c,
-		pending:        desc("pending_checkpoints", "Pending checkpoints of the job."),
-		age:            desc("last_completed_age_seconds", "Age of the job's latest completed checkpoint; absent while there is none."),
-		lastID:         desc("last_completed_id", "Id of the job's latest completed checkpoint; absent while there is none."),
-		epoch:          desc("job_epoch", "Number of recoveries of the job."),
-		neverCompleted: desc("job_never_completed", "1 while the job has no completed checkpoint."),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (j *jobsCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{j.pending, j.age, j.lastID, j.epoch, j.neverCompleted} {
-		out <- desc
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (j *jobsCollector) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	jobs, err := j.coordinator.Jobs(ctx)
-	if err != nil {
-		return
-	}
-	for _, job := range jobs {
-		emit := func(desc *prometheus.Desc, value float64) {
-			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, job.Job)
-		}
-		emit(j.pending, float64(job.Pending))
-		emit(j.epoch, float64(job.Epoch))
-		if job.LatestID < 0 {
-			emit(j.neverCompleted, 1)
-			continue
-		}
-		emit(j.neverCompleted, 0)
-		emit(j.lastID, float64(job.LatestID))
-		emit(j.age, max(0, float64(job.ObservedAt-job.LatestAt)/1000))
-	}
 }

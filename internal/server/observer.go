@@ -92,6 +92,20 @@ func (o *observer) StoreChanged(up bool, warnings []coordinator.Warning, cause e
 	}
 }
 
+func (o *observer) JobChanged(job string, failing bool, freshness coordinator.Freshness) {
+	level := zerolog.InfoLevel
+	if failing || freshness == coordinator.FreshnessStale {
+		level = zerolog.WarnLevel
+	}
+	o.log.WithLevel(level).Str("job", job).Bool("failing", failing).Str("freshness", string(freshness)).Msg("the health of a job changed")
+}
+
+// EventsDropped tells of a client that did not take its events.
+func (o *observer) EventsDropped(job string) {
+	o.metrics.eventsDropped.WithLabelValues(job).Inc()
+	o.log.Warn().Str("job", job).Msg("an event stream was dropped: its client did not read")
+}
+
 func (o *observer) BackgroundFailed(task string, err error) {
 	o.metrics.background.WithLabelValues(task).Inc()
 	o.log.Warn().Err(err).Str("task", task).Msg("background work failed; it is tried again")

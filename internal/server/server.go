@@ -41,6 +41,7 @@ type Server struct {
 	background  sync.WaitGroup
 	stopWork    context.CancelFunc
 	draining    atomic.Bool
+	drained     chan struct{} // closed when what waits for events has to end
 }
 
 // New wires a server and opens its store. A Redis that is away is no error: the
@@ -60,8 +61,10 @@ func New(config Config, logOutput io.Writer) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: config, log: log, store: store, failed: make(chan struct{})}
-	s.coordinator = coordinator.New(store, coordinator.Options{Settings: config.Settings(), Observer: observer})
+	s := &Server{config: config, log: log, store: store, failed: make(chan struct{}), drained: make(chan struct{})}
+	s.coordinator = coordinator.New(store, coordinator.Options{
+		Settings: config.Settings(), Observer: observer, Draining: s.drained,
+	})
 	metrics.registry.MustRegister(newJobsCollector(s.coordinator))
 	api := handlers.New(s.coordinator, handlers.Options{
 		RequestID: requestID,
@@ -156,6 +159,8 @@ func (s *Server) drain(ctx context.Context) error {
 		case <-time.After(s.config.DrainDelay):
 		}
 	}
+	// Who waits for events is sent away only now: during the delay it would come back here.
+	close(s.drained)
 	ctx, cancel := context.WithTimeout(ctx, s.config.DrainTimeout)
 	defer cancel()
 	err := s.http.Shutdown(ctx)

@@ -19,7 +19,7 @@ func embedded(t *testing.T) server.Config {
 	t.Helper()
 	return server.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(), KeyPrefix: "checkpoint:",
-		RequiredTaskAcks: 1, CheckpointTimeout: time.Minute, CheckpointsToKeep: 5, MaxConcurrentCheckpoints: 16,
+		RequiredTaskAcks: 1, CheckpointTimeout: time.Minute, CheckpointsToKeep: 5, MaxConcurrentCheckpoints: 16, EventsToKeep: 100,
 		MaxPart: 4 << 30, DrainTimeout: 10 * time.Second, LogLevel: "info", LogFormat: "json",
 	}
 }
