@@ -20,6 +20,13 @@ func timeout(ms int64) triggerOption {
 	return func(c *coordinator.TriggerCall) { c.TimeoutMs = &ms }
 }
 
+// leftOpen says nothing that the job's settings or the defaults may say.
+func leftOpen() triggerOption {
+	return func(c *coordinator.TriggerCall) { c.RequiredTaskAcks, c.Tasks, c.TimeoutMs = 0, nil, nil }
+}
+
+func forced() triggerOption { return func(c *coordinator.TriggerCall) { c.Force = true } }
+
 func pinned() triggerOption { return func(c *coordinator.TriggerCall) { c.Pinned = true } }
 
 func atMostPending(n int) triggerOption {
@@ -33,7 +40,7 @@ func withKey(key, fingerprint string) triggerOption {
 // triggerCall asks for a checkpoint that one acknowledgement of any task completes.
 func (r *rig) triggerCall(options ...triggerOption) coordinator.TriggerCall {
 	call := coordinator.TriggerCall{
-		Job: r.job, RequiredTaskAcks: 1, TimeoutMs: new(int64(60_000)), Defaults: coordinator.Settings{MaxConcurrent: 16, EventsToKeep: 10_000},
+		Job: r.job, RequiredTaskAcks: 1, TimeoutMs: new(int64(60_000)), Defaults: r.defaults,
 		Idempotency: coordinator.Idempotency{Token: r.token(), Fingerprint: "body"},
 	}
 	for _, option := range options {
@@ -70,7 +77,7 @@ func item(task string, options ...ackOption) coordinator.AckItem {
 }
 
 func (r *rig) ackCall(id int64, items ...coordinator.AckItem) coordinator.AckCall {
-	return coordinator.AckCall{Job: r.job, ID: id, Items: items, Retention: coordinator.Retention{Keep: r.keep}, Token: r.token()}
+	return coordinator.AckCall{Job: r.job, ID: id, Items: items, Retention: r.defaults.Retention, Token: r.token()}
 }
 
 // acks sends several tasks' words in one call.
@@ -156,7 +163,7 @@ func (r *rig) complete(id int64, force bool) coordinator.Checkpoint {
 }
 
 func (r *rig) completeCall(id int64, force bool) coordinator.CompleteCall {
-	return coordinator.CompleteCall{Job: r.job, ID: id, Force: force, Retention: coordinator.Retention{Keep: r.keep}, Token: r.token()}
+	return coordinator.CompleteCall{Job: r.job, ID: id, Force: force, Retention: r.defaults.Retention, Token: r.token()}
 }
 
 func (r *rig) extend(id, timeoutMs int64) coordinator.Checkpoint {
@@ -203,7 +210,7 @@ func (r *rig) recover(key string) coordinator.RecoverResult {
 
 func (r *rig) sweep() {
 	r.t.Helper()
-	r.check("sweep", r.store.Sweep(r.t.Context(), coordinator.SweepCall{Retention: coordinator.Retention{Keep: r.keep}}))
+	r.check("sweep", r.store.Sweep(r.t.Context(), coordinator.SweepCall{Retention: r.defaults.Retention}))
 }
 
 func (r *rig) get(id int64) coordinator.CheckpointDetail {

@@ -75,7 +75,7 @@ func testComplete(t *testing.T, s suite) {
 		}
 	})
 	s.rule(t, "completing by hand applies retention too", func(t *testing.T, r *rig) {
-		r.keep = 1
+		r.defaults.Keep = 1
 		first := r.completed()
 		r.complete(r.trigger(requires(2)).ID, true)
 		r.getRefused(coordinator.CodeCheckpointDeleted, first.ID)

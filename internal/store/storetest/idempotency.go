@@ -59,7 +59,7 @@ func testIdempotency(t *testing.T, s suite) {
 	s.rule(t, "a key outlives the eviction of its checkpoint", func(t *testing.T, r *rig) {
 		c := r.trigger(withKey("k", "body"))
 		r.accept(c.ID, "task-1")
-		r.keep = 1
+		r.defaults.Keep = 1
 		r.completed()
 		_, err := again(r, "k", "body")
 		r.refused(err, coordinator.CodeIdempotencyTargetDeleted)

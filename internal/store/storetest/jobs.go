@@ -54,8 +54,17 @@ func testJobs(t *testing.T, s suite) {
 			_, err := r.store.Cleanup(r.t.Context(), coordinator.CleanupCall{Job: r.job, Max: 1})
 			return err
 		},
+		"job":            func(r *rig) error { _, err := r.store.Job(r.t.Context(), r.job); return err },
+		"delete job":     func(r *rig) error { _, err := r.store.DeleteJob(r.t.Context(), r.deleteJobCall(true)); return err },
+		"forget task":    func(r *rig) error { return r.store.ForgetTask(r.t.Context(), r.job, "a") },
+		"trigger if due": func(r *rig) error { _, err := r.store.TriggerIfDue(r.t.Context(), r.dueCall()); return err },
+		"history":        func(r *rig) error { _, err := r.store.History(r.t.Context(), r.job); return err },
+		"events": func(r *rig) error {
+			_, err := r.store.Events(r.t.Context(), coordinator.EventsCall{Job: r.job, After: new(coordinator.EventID), Limit: 1})
+			return err
+		},
 	}
-	s.rule(t, "an unknown job is refused by every call but trigger and recover, and not made", func(t *testing.T, r *rig) {
+	s.rule(t, "an unknown job is refused by every call but trigger, recover and put, and not made", func(t *testing.T, r *rig) {
 		typo := r.in("typo")
 		for _, group := range []map[string]func(*rig) error{calls, jobOnly} {
 			for name, call := range group {
@@ -65,6 +74,7 @@ func testJobs(t *testing.T, s suite) {
 			}
 		}
 		r.check("save digest", r.store.SaveDigest(t.Context(), typo.ref(0), coordinator.EmptyDigest))
+		r.check("record restore", r.store.RecordRestore(t.Context(), typo.job, coordinator.RestoreRecord{Bytes: 1}))
 		r.check("sweep", r.store.Sweep(t.Context(), coordinator.SweepCall{}))
 		typo.getRefused(coordinator.CodeJobNotFound, 0)
 	})
@@ -84,7 +94,7 @@ func testJobs(t *testing.T, s suite) {
 		}
 	})
 	s.rule(t, "the default job exists from the start", func(t *testing.T, r *rig) {
-		want := coordinator.JobState{Job: coordinator.DefaultJob, LatestID: -1, ObservedAt: r.clock.Now()}
+		want := coordinator.JobState{Job: coordinator.DefaultJob, LatestID: -1, Schedule: coordinator.ScheduleState{LastID: -1}, ObservedAt: r.clock.Now()}
 		if diff := cmp.Diff([]coordinator.JobState{want}, r.jobs()); diff != "" {
 			t.Errorf("jobs (-want +got):\n%s", diff)
 		}
@@ -101,7 +111,8 @@ func testJobs(t *testing.T, s suite) {
 		open := orders.trigger()
 		want := coordinator.JobState{
 			Job: "orders", Epoch: 1, NextID: open.ID + 1, Pending: 1,
-			LatestID: done.ID, LatestAt: done.Start, ObservedAt: r.clock.Now(),
+			LatestID: done.ID, LatestAt: done.Start, LastCompletedAt: done.Start, Schedule: coordinator.ScheduleState{LastID: -1},
+			LastEvent: orders.position(), ObservedAt: r.clock.Now(),
 		}
 		got := orders.state()
 		if got.NextID < want.NextID {

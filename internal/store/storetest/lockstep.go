@@ -116,9 +116,7 @@ type sighting struct {
 }
 
 func newPlayer(t *testing.T, storage Storage, clock *Clock) *player {
-	r := &rig{t: t, clock: clock, seen: new(journal), storage: storage, job: coordinator.DefaultJob}
-	r.open()
-	return &player{rig: r, tags: map[string]string{}, seen: map[int64]sighting{}}
+	return &player{rig: newRigAt(t, storage, clock), tags: map[string]string{}, seen: map[int64]sighting{}}
 }
 
 // close ends what the sequence left open, so that the next one finds no more of it.

@@ -240,7 +240,7 @@ func (g *game) drawSharedWrite(rt *rapid.T) move {
 // times are what time does.
 func (g *game) times() map[string]func(*rapid.T) move {
 	sweep := func(p *player) string {
-		p.rig.keep = g.keep
+		p.rig.defaults.Keep = g.keep
 		p.rig.sweep()
 		return ""
 	}

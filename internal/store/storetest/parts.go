@@ -93,7 +93,7 @@ func chunks(content []byte) [][]byte {
 func (r *rig) upload(id int64, task string, p coordinator.PartContent, options ...uploadOption) {
 	r.t.Helper()
 	upload := r.begin(id, task, p, options...)
-	_, err := upload.Commit(r.t.Context(), coordinator.CommitCall{Part: info(p), Retention: coordinator.Retention{Keep: r.keep}})
+	_, err := upload.Commit(r.t.Context(), coordinator.CommitCall{Part: info(p), Retention: r.defaults.Retention})
 	r.check("commit upload", err)
 	r.check("discard after commit", upload.Discard(r.t.Context()))
 }
@@ -102,7 +102,7 @@ func (r *rig) upload(id int64, task string, p coordinator.PartContent, options .
 func (r *rig) uploadAndAck(id int64, task string, p coordinator.PartContent, options ...uploadOption) coordinator.AckOutcome {
 	r.t.Helper()
 	upload := r.begin(id, task, p, options...)
-	result, err := upload.Commit(r.t.Context(), coordinator.CommitCall{Part: info(p), Ack: true, Retention: coordinator.Retention{Keep: r.keep}})
+	result, err := upload.Commit(r.t.Context(), coordinator.CommitCall{Part: info(p), Ack: true, Retention: r.defaults.Retention})
 	r.check("commit upload", err)
 	r.check("discard after commit", upload.Discard(r.t.Context()))
 	if result.Ack == nil {
@@ -115,7 +115,7 @@ func (r *rig) uploadAndAck(id int64, task string, p coordinator.PartContent, opt
 // stands: as the error, or in the acknowledgement's outcome.
 func (r *rig) commitCode(upload coordinator.Upload, p coordinator.PartContent, ack bool) coordinator.Code {
 	r.t.Helper()
-	result, err := upload.Commit(r.t.Context(), coordinator.CommitCall{Part: info(p), Ack: ack, Retention: coordinator.Retention{Keep: r.keep}})
+	result, err := upload.Commit(r.t.Context(), coordinator.CommitCall{Part: info(p), Ack: ack, Retention: r.defaults.Retention})
 	if err == nil && result.Ack != nil && result.Ack.Refusal != nil {
 		return result.Ack.Refusal.Code
 	}

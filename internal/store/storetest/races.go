@@ -29,7 +29,7 @@ func testRaces(t *testing.T, s suite) {
 		{"a recovery names what the last ack completed or refuses the ack", raceRecover},
 	} {
 		s.rule(t, race.sentence, func(t *testing.T, r *rig) {
-			r.keep = 3
+			r.defaults.Keep = 3
 			for round := range rounds {
 				race.round(t, r, round)
 				if t.Failed() {
@@ -156,7 +156,7 @@ func raceDeadline(t *testing.T, r *rig, round int) {
 		func() { outcome, errs[0] = r.ackFrom(a, call) },
 		func() {
 			r.clock.Advance(1)
-			errs[1] = b.Sweep(t.Context(), coordinator.SweepCall{Retention: coordinator.Retention{Keep: r.keep}})
+			errs[1] = b.Sweep(t.Context(), coordinator.SweepCall{Retention: r.defaults.Retention})
 		},
 		func() { read, errs[2] = b.Get(t.Context(), r.ref(c.ID)) },
 	)

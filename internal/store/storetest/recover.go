@@ -110,7 +110,7 @@ func testRecover(t *testing.T, s suite) {
 	s.rule(t, "its checkpoint is held against cleanup and retention for the time of the lease", func(t *testing.T, r *rig) {
 		done := r.completed()
 		r.recover("")
-		r.keep = 1
+		r.defaults.Keep = 1
 		r.completed()
 		result := r.cleanup(0)
 		r.wantIDs("skipped", result.Skipped, done.ID)

@@ -21,9 +21,9 @@ type rig struct {
 	clock   *Clock
 	seen    *journal
 	storage Storage
-	// job is the job of the calls below, keep is retention's number in them.
-	job  string
-	keep int
+	// job is the job of the calls below, defaults are the server's settings in them.
+	job      string
+	defaults coordinator.Settings
 	// tolerant leaves out the check for leftovers, for tests that damage the storage.
 	tolerant bool
 	// resent leaves out the check that nothing was reported twice, for tests that send a
@@ -35,14 +35,27 @@ type rig struct {
 
 func newRig(t testing.TB, storage Storage) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: NewClock(), seen: new(journal), storage: storage, job: coordinator.DefaultJob}
-	r.open()
+	r := newRigAt(t, storage, NewClock())
 	t.Cleanup(func() {
 		if err := r.store.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
 	return r
+}
+
+// newRigAt leaves closing to the caller.
+func newRigAt(t testing.TB, storage Storage, clock *Clock) *rig {
+	t.Helper()
+	r := &rig{t: t, clock: clock, seen: new(journal), storage: storage, job: coordinator.DefaultJob, defaults: rigDefaults()}
+	r.open()
+	return r
+}
+
+// rigDefaults are a server's settings that leave out of the way what a test is not about:
+// nothing is scheduled, nothing rests, and nothing is evicted.
+func rigDefaults() coordinator.Settings {
+	return coordinator.Settings{RequiredTaskAcks: 1, TimeoutMs: 60_000, MaxConcurrent: 16, EventsToKeep: 10_000}
 }
 
 // open opens the handles, two where the storage allows.

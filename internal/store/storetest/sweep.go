@@ -40,7 +40,7 @@ func testSweep(t *testing.T, s suite) {
 		r.accept(c.ID, "a", with(part("a", "k", "1")))
 	})
 	s.rule(t, "nothing is left of what retention and cleanup take", func(t *testing.T, r *rig) {
-		r.keep = 1
+		r.defaults.Keep = 1
 		for range 4 {
 			c := r.trigger(named("a"))
 			r.shared(c.ID, "k", "1")
