@@ -69,7 +69,7 @@ func (s *Store) Acknowledge(ctx context.Context, call coordinator.AckCall) (coor
 		}
 		result.Status, result.AcknowledgedTasks, result.RequiredTaskAcks = c.Status, c.Acked, c.Required
 		if wasPending && c.Status == coordinator.StatusCompleted {
-			st.retain(c.job, call.Retention.Keep)
+			st.retain(c.job, call.Retention)
 		}
 		return result, nil
 	})
@@ -224,7 +224,7 @@ func (s *step) accept(c *checkpoint, word ackWord, counts coordinator.PartInfo) 
 	s.hearAttempt(c.job, word.TaskID, word.Attempt)
 	s.bump(c)
 	if c.Acked >= c.Required {
-		s.complete(c)
+		s.complete(c, word.TaskID)
 	}
 	return given.latency(c)
 }

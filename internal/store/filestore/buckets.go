@@ -28,6 +28,10 @@ import (
 //	  attempts    task → highest attempt  only above 0
 //	  calls       verb, key or token → remembered
 //	  callExpiries  expiry, key of calls → present
+//	  ages        end, id → present       the members of retained
+//	  events      number → event          from 1, without gaps
+//	  samples, restores: counter → sample, restoreRecord
+//	  tasks       index → name            the named tasks of the job's settings
 var (
 	bucketMeta        = []byte("meta")
 	bucketFiles       = []byte("files")
@@ -49,6 +53,11 @@ var (
 	bucketAttempts     = []byte("attempts")
 	bucketCalls        = []byte("calls")
 	bucketCallExpiries = []byte("callExpiries")
+	bucketAges         = []byte("ages")
+	bucketEvents       = []byte("events")
+	bucketSamples      = []byte("samples")
+	bucketRestores     = []byte("restores")
+	bucketTasks        = []byte("tasks")
 
 	keyRecord = []byte("record")
 	keySchema = []byte("schema")

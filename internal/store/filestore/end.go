@@ -82,7 +82,7 @@ func (s *step) endedUncompleted(c *checkpoint) {
 		c.job.Remains++
 		s.touchJob(c.job)
 	}
-	s.reportEnd(c)
+	s.ended(c)
 	s.crowded = append(s.crowded, c.job)
 }
 
@@ -92,11 +92,13 @@ func (s *step) finish() {
 	for _, j := range s.crowded {
 		s.trimEnded(j)
 	}
+	s.trimLogs()
 }
 
-// complete ends a pending checkpoint as completed. Parts without an acknowledgement are
-// not part of the snapshot. The caller applies retention.
-func (s *step) complete(c *checkpoint) {
+// complete ends a pending checkpoint as completed; lastTask is the one whose
+// acknowledgement did it, "" for none. Parts without an acknowledgement are not part of
+// the snapshot. The caller applies retention.
+func (s *step) complete(c *checkpoint, lastTask string) {
 	s.leavePending(c)
 	s.dropStaged(c)
 	if c.Shared.Bytes <= InlineBytes {
@@ -109,9 +111,10 @@ func (s *step) complete(c *checkpoint) {
 	s.bump(c)
 	s.join(c.job, bucketCompleted, c.id, nil)
 	if !c.Pinned {
-		s.join(c.job, bucketRetained, c.id, &c.job.Retained)
+		s.joinRetained(c)
 	}
-	s.reportEnd(c)
+	s.ended(c)
+	s.addSample(c, lastTask)
 }
 
 func (s *step) reportEnd(c *checkpoint) {

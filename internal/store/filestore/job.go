@@ -27,6 +27,24 @@ type jobRecord struct {
 	Pending  int `json:"pending"`
 	Retained int `json:"retained"`
 	Remains  int `json:"remains"`
+
+	// Derived tells that the record has what follows. Servers before this one did not
+	// write it, see derive.
+	Derived bool `json:"derived,omitempty"`
+	// Pinned counts all that are pinned, and RetainedBytes sums up the retained ones.
+	Pinned        int      `json:"pinned,omitempty"`
+	RetainedBytes int64    `json:"retainedBytes,omitempty"`
+	Outcomes      outcomes `json:"outcomes"`
+	Log           eventLog `json:"log"`
+	Counts        counts   `json:"counts,omitzero"`
+	Schedule      schedule `json:"schedule"`
+
+	// Settings are nil for a job that is not configured. Revision counts their changes.
+	Settings *settings `json:"settings,omitempty"`
+	Revision int64     `json:"rev,omitempty"`
+	Noted    handed    `json:"noted,omitzero"`
+	// Gone marks what stays of a deleted job, so that nothing is given twice.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // job is a job within one transaction.
@@ -37,12 +55,27 @@ type job struct {
 	b       *bolt.Bucket
 	read    map[int64]*checkpoint // nil for an id that has no record
 	changed bool
+	derived bool // parts of the record are not written yet
 }
 
-// job finds a job; nil when there is none of that name. The default job always exists. A
-// job whose record cannot be read is out of order: without its counter it could give an
-// id again.
+// newJob is a job without a record.
+func newJob(name string) *job {
+	return &job{name: name, read: map[int64]*checkpoint{}, jobRecord: jobRecord{
+		Schema: schemaVersion, Derived: true, Outcomes: outcomes{Highest: noCheckpoint}, Schedule: never(),
+	}}
+}
+
+// job finds a job; nil when there is none of that name. The default job always exists.
 func (l *ledger) job(name string) *job {
+	if j := l.remains(name); j != nil && !j.Gone {
+		return j
+	}
+	return nil
+}
+
+// remains finds a job, also one that was deleted. A job whose record cannot be read is out
+// of order: without its counter it could give an id again.
+func (l *ledger) remains(name string) *job {
 	j, err := l.readJob(name)
 	must(err)
 	return j
@@ -52,37 +85,49 @@ func (l *ledger) readJob(name string) (*job, error) {
 	if j, known := l.jobs[name]; known {
 		return j, nil
 	}
-	j := &job{name: name, b: child(l.tx.Bucket(bucketJobs), []byte(name)), read: map[int64]*checkpoint{}}
+	j := newJob(name)
+	j.b = child(l.tx.Bucket(bucketJobs), []byte(name))
 	if j.b == nil {
 		if name != coordinator.DefaultJob {
 			return nil, nil //nolint:nilnil // No job is no error.
 		}
-	} else if err := json.Unmarshal(j.b.Get(keyRecord), &j.jobRecord); err != nil {
+		l.jobs[name] = j
+		return j, nil
+	}
+	j.Schema, j.Derived = 0, false
+	if err := json.Unmarshal(j.b.Get(keyRecord), &j.jobRecord); err != nil {
 		return nil, fmt.Errorf("read the record of job %q: %w", name, err)
-	} else if j.Schema != schemaVersion {
+	}
+	if j.Schema != schemaVersion {
 		return nil, fmt.Errorf("the record of job %q has version %d and this server reads %d", name, j.Schema, schemaVersion)
 	}
 	l.jobs[name] = j
+	if !j.Derived {
+		l.derive(j)
+	}
 	return j, nil
 }
 
 // makeJob finds a job or makes it, ready to be written.
 func (s *step) makeJob(name string) *job {
-	j := s.job(name)
+	j := s.remains(name)
 	if j == nil {
-		j = &job{name: name, read: map[int64]*checkpoint{}}
+		j = newJob(name)
 		s.jobs[name] = j
 	}
 	if j.b == nil {
 		j.b = s.bucket(s.tx.Bucket(bucketJobs), []byte(name))
-		j.Schema = schemaVersion
+		s.touchJob(j)
+	}
+	if j.Gone {
+		j.Gone = false
 		s.touchJob(j)
 	}
 	return j
 }
 
-// readableJobs gives all jobs, the default one among them, by name. One that is out of
-// order is left out, so that it does not disturb those who look at all.
+// readableJobs gives all jobs, the default one and deleted ones among them, by name. One
+// that is out of order is left out, so that it does not disturb those who look at all.
 func (l *ledger) readableJobs() []*job {
 	names := map[string]bool{coordinator.DefaultJob: true}
 	for name := range ascend(l.tx.Bucket(bucketJobs), nil) {

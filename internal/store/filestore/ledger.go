@@ -33,6 +33,8 @@ type step struct {
 	dropped []string
 	// crowded are jobs in which checkpoints ended uncompleted, see finish.
 	crowded []*job
+	// logged counts the events that were written.
+	logged map[*job]int
 }
 
 func must(err error) {

@@ -118,15 +118,38 @@ func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 		jobs := st.readableJobs()
 		states := make([]coordinator.JobState, 0, len(jobs))
 		for _, j := range jobs {
-			states = append(states, st.jobState(j))
+			if !j.Gone {
+				states = append(states, st.jobState(j))
+			}
 		}
 		return states, nil
 	})
 }
 
+// Job reads one job with the names of its tasks.
+func (s *Store) Job(ctx context.Context, job string) (coordinator.JobState, error) {
+	return read(ctx, s, func(st *step) (coordinator.JobState, error) {
+		j := st.job(job)
+		if j == nil {
+			return coordinator.JobState{}, coordinator.ErrJobNotFound(job)
+		}
+		return st.wholeState(j), nil
+	})
+}
+
+// wholeState is jobState with the names of tasks.
+func (s *step) wholeState(j *job) coordinator.JobState {
+	state := s.jobState(j)
+	state.Settings.Tasks = j.ownTasks()
+	return state
+}
+
 func (s *step) jobState(j *job) coordinator.JobState {
 	state := coordinator.JobState{
 		Job: j.name, Epoch: j.Epoch, NextID: j.NextID, Pending: j.Pending, LatestID: -1, ObservedAt: s.now,
+		Settings: j.own(), Revision: j.Revision, Configured: j.Settings != nil,
+		ConsecutiveFailures: j.Outcomes.Failed, Failing: j.Outcomes.Failing, LastFailure: j.Outcomes.Last.view(),
+		LastCompletedAt: j.Outcomes.At, Schedule: coordinator.ScheduleState(j.Schedule), LastEvent: j.Log.position(),
 	}
 	for k := range ascend(child(j.b, bucketDeadlines), nil) {
 		if idOf(k) >= s.now {

@@ -12,7 +12,7 @@ import (
 // checkpoint.
 func (s *Store) Recover(ctx context.Context, call coordinator.RecoverCall) (coordinator.RecoverResult, error) {
 	return free(ctx, s, func(st *step) (coordinator.RecoverResult, error) {
-		if j := st.job(call.Job); j != nil {
+		if j := st.remains(call.Job); j != nil {
 			known, err := st.recall(j, verbRecover, call.Idempotency)
 			if err != nil {
 				return coordinator.RecoverResult{}, err
@@ -46,6 +46,7 @@ func (s *step) recover(j *job, call coordinator.RecoverCall) coordinator.Recover
 		view := c.view(s.now)
 		did.ID, result.Checkpoint = c.id, &view
 	}
+	s.log(j, event{Type: coordinator.EventRecovered, ID: did.ID})
 	s.remember(j, verbRecover, call.Idempotency, did)
 	return result
 }

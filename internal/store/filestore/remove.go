@@ -2,6 +2,7 @@ package filestore
 
 import (
 	"context"
+	"slices"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
@@ -9,9 +10,14 @@ import (
 // remove takes a checkpoint out of the store; one that is pending must have ended before.
 func (s *step) remove(c *checkpoint, why coordinator.DeletionReason) {
 	j := c.job
+	j.Counts.Deleted++
+	if c.Pinned {
+		j.Pinned--
+	}
+	s.logCheckpoint(c, coordinator.EventDeleted, why)
 	s.dropFiles(c, func(string) bool { return true })
 	s.leave(j, bucketCompleted, c.id, nil)
-	s.leave(j, bucketRetained, c.id, &j.Retained)
+	s.leaveRetained(c)
 	if get(child(j.b, bucketEnded), idKey(c.id)) != nil {
 		s.leave(j, bucketEnded, c.id, nil)
 		if !c.Pinned {
@@ -31,7 +37,7 @@ func (s *step) evict(c *checkpoint, reason coordinator.FailureReason, why coordi
 	if c.Status == coordinator.StatusPending {
 		s.leavePending(c)
 		c.Status, c.EndedAt, c.Failure = coordinator.StatusAborted, s.now, &failure{Reason: reason}
-		s.reportEnd(c)
+		s.ended(c)
 	}
 	s.remove(c, why)
 }
@@ -52,36 +58,10 @@ func (s *step) trimEnded(j *job) {
 			over = append(over, c)
 		}
 	}
-	for _, c := range over {
+	for _, c := range slices.Backward(over) { // oldest first
 		s.remove(c, coordinator.DeletedByRetention)
 	}
 }
-
-// retain keeps the newest completed, unpinned checkpoints; keep 0 keeps all. Leased ones
-// wait for a later call. The latest completed one survives by itself: it is pinned, or
-// the newest of those that count. One call removes at most removalStep; it tells whether
-// it removed that many and there may be more.
-func (s *step) retain(j *job, keep int) (more bool) {
-	over := j.Retained - keep
-	if keep <= 0 || over <= 0 {
-		return false
-	}
-	removed := 0
-	for _, id := range ids(child(j.b, bucketRetained), over) {
-		if removed == removalStep {
-			return true
-		}
-		if c := j.checkpoint(id); c != nil && !c.leased(s.now) {
-			s.remove(c, coordinator.DeletedByRetention)
-			removed++
-		}
-	}
-	return false
-}
-
-// removalStep bounds how many checkpoints one change removes, and with it how long
-// acknowledgements wait for it.
-const removalStep = coordinator.CleanupStep
 
 // Delete removes a checkpoint.
 func (s *Store) Delete(ctx context.Context, call coordinator.DeleteCall) error {

@@ -50,6 +50,7 @@ type Store struct {
 	observer  coordinator.Observer
 	clock     func() int64
 	time      *timeline
+	listeners listeners
 
 	uploadsMu sync.Mutex
 	uploads   map[string]*upload // running ones by their id
@@ -85,6 +86,7 @@ func Open(dir string, options Options) (*Store, error) {
 	s := &Store{
 		db: db, observer: options.Observer, clock: options.Clock, uploads: map[string]*upload{},
 		reserve: &reserve{path: filepath.Join(dir, "reserve")}, time: &timeline{clock: options.Clock},
+		listeners: listeners{wakes: map[*listener]struct{}{}},
 	}
 	if err := s.prepare(dir); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -178,7 +180,7 @@ func (s *Store) Close() error {
 }
 
 // mutate applies a change, durable when it returns, and then does what had to wait for
-// that: reports, and removing files. A refused change may have written as well: the
+// that: waking who listens, reports, and removing files. A refused change may have written as well: the
 // expiry of what it refused for.
 func mutate[T any](ctx context.Context, s *Store, apply func(*step) (T, error)) (T, error) {
 	return commit(ctx, s, false, apply)
@@ -199,6 +201,9 @@ func commit[T any](ctx context.Context, s *Store, frees bool, apply func(*step) 
 		return err
 	})
 	if done != nil {
+		for j := range done.logged {
+			s.listeners.wake(j.name)
+		}
 		for _, report := range done.reports {
 			report(s.observer)
 		}

@@ -18,14 +18,14 @@ const sweepStep = 100
 // Sweep does the work that no request waits for. A job that fails does not keep the
 // others from being swept.
 func (s *Store) Sweep(ctx context.Context, call coordinator.SweepCall) error {
-	due, err := read(ctx, s, func(st *step) ([]string, error) { return st.due(call.Retention.Keep), nil })
+	due, err := read(ctx, s, func(st *step) ([]string, error) { return st.due(call.Retention), nil })
 	if err != nil {
 		return err
 	}
 	var failed []error
 	for _, name := range due {
 		for more := true; more; {
-			if more, err = free(ctx, s, func(st *step) (bool, error) { return st.sweep(name, call.Retention.Keep), nil }); err != nil {
+			if more, err = free(ctx, s, func(st *step) (bool, error) { return st.sweep(name, call.Retention), nil }); err != nil {
 				failed = append(failed, err)
 			}
 		}
@@ -40,17 +40,17 @@ func (s *Store) Sweep(ctx context.Context, call coordinator.SweepCall) error {
 
 // due lists the jobs that have something to sweep: it looks at the first entry of each
 // index, so that idle jobs cost next to nothing.
-func (s *step) due(keep int) []string {
+func (s *step) due(defaults coordinator.Retention) []string {
 	var due []string
 	for _, j := range s.readableJobs() {
-		if s.isDue(j, keep) {
+		if s.isDue(j, defaults) {
 			due = append(due, j.name)
 		}
 	}
 	return due
 }
 
-func (s *step) isDue(j *job, keep int) bool {
+func (s *step) isDue(j *job, defaults coordinator.Retention) bool {
 	passed := func(index []byte) bool {
 		for k := range ascend(child(j.b, index), nil) {
 			return idOf(k) < s.now
@@ -58,17 +58,17 @@ func (s *step) isDue(j *job, keep int) bool {
 		return false
 	}
 	return s.now < j.Clock || passed(bucketDeadlines) || passed(bucketCallExpiries) ||
-		(keep > 0 && j.Retained > keep) || j.Remains > coordinator.EndedKept
+		s.mayEvict(j, j.retention(defaults)) || j.Remains > coordinator.EndedKept || j.derived
 }
 
 // sweep is one bounded step in one job; more tells that there may be more to do.
-func (s *step) sweep(name string, keep int) (more bool) {
-	j := s.job(name)
+func (s *step) sweep(name string, defaults coordinator.Retention) (more bool) {
+	j := s.remains(name)
 	if j == nil {
 		return false
 	}
 	more = s.catchUp(j, sweepStep)
-	more = s.retain(j, keep) || more
+	more = s.retain(j, defaults) || more
 	more = s.forgetCalls(j, sweepStep) || more
 	s.crowded = append(s.crowded, j) // unpinning may have left too many ended ones
 	return more

@@ -17,7 +17,7 @@ func (s *Store) Trigger(ctx context.Context, call coordinator.TriggerCall) (coor
 }
 
 func (s *step) trigger(call coordinator.TriggerCall) (coordinator.TriggerResult, error) {
-	if j := s.job(call.Job); j != nil {
+	if j := s.remains(call.Job); j != nil {
 		known, err := s.recall(j, verbTrigger, call.Idempotency)
 		if err != nil {
 			return coordinator.TriggerResult{}, err
@@ -38,6 +38,7 @@ func (s *step) trigger(call coordinator.TriggerCall) (coordinator.TriggerResult,
 	if j.NextID > coordinator.MaxID {
 		return coordinator.TriggerResult{}, coordinator.ErrInternal(errors.New("the job has used up all ids"))
 	}
+	s.note(j, call.Defaults)
 	c := s.create(j, call)
 	s.remember(j, verbTrigger, call.Idempotency, remembered{ID: c.id})
 	return coordinator.TriggerResult{Checkpoint: c.view(s.now)}, nil
@@ -77,5 +78,10 @@ func (s *step) create(j *job, call coordinator.TriggerCall) *checkpoint {
 	s.touch(c)
 	s.join(j, bucketPending, c.id, &j.Pending)
 	s.joinDeadlines(c)
+	if c.Pinned {
+		j.Pinned++
+	}
+	j.Counts.Triggered++
+	s.logCheckpoint(c, coordinator.EventTriggered, "")
 	return c
 }

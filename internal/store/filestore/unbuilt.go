@@ -13,10 +13,6 @@ func (s *Store) TriggerIfDue(context.Context, coordinator.DueCall) (coordinator.
 	return coordinator.DueResult{}, errUnbuilt
 }
 
-func (s *Store) Job(context.Context, string) (coordinator.JobState, error) {
-	return coordinator.JobState{}, errUnbuilt
-}
-
 func (s *Store) PutJob(context.Context, coordinator.PutJobCall) (coordinator.PutJobResult, error) {
 	return coordinator.PutJobResult{}, errUnbuilt
 }
@@ -26,12 +22,6 @@ func (s *Store) DeleteJob(context.Context, coordinator.DeleteJobCall) (coordinat
 }
 
 func (s *Store) ForgetTask(context.Context, string, string) error { return errUnbuilt }
-
-func (s *Store) Events(context.Context, coordinator.EventsCall) (coordinator.EventsResult, error) {
-	return coordinator.EventsResult{}, errUnbuilt
-}
-
-func (s *Store) Listen(ctx context.Context, _ func(string)) { <-ctx.Done() }
 
 func (s *Store) History(context.Context, string) (coordinator.History, error) {
 	return coordinator.History{}, errUnbuilt

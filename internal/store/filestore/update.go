@@ -37,13 +37,19 @@ func (s *step) pin(c *checkpoint, pinned bool) {
 	c.Pinned = pinned
 	s.touch(c)
 	j := c.job
+	if pinned {
+		j.Pinned++
+	} else {
+		j.Pinned--
+	}
+	s.touchJob(j)
 	switch c.Status {
 	case coordinator.StatusPending:
 	case coordinator.StatusCompleted:
 		if pinned {
-			s.leave(j, bucketRetained, c.id, &j.Retained)
+			s.leaveRetained(c)
 		} else {
-			s.join(j, bucketRetained, c.id, &j.Retained)
+			s.joinRetained(c)
 		}
 	case coordinator.StatusExpired, coordinator.StatusAborted:
 		if pinned {
@@ -51,6 +57,5 @@ func (s *step) pin(c *checkpoint, pinned bool) {
 		} else {
 			j.Remains++
 		}
-		s.touchJob(j)
 	}
 }

@@ -231,7 +231,7 @@ func (u *upload) commit(st *step, call coordinator.CommitCall) (coordinator.Comm
 	item := coordinator.AckItem{TaskID: u.call.TaskID, Attempt: u.call.Attempt, Epoch: u.call.Epoch}
 	outcome, _ := st.acknowledge(c, ackWord{AckItem: item, token: u.name})
 	if c.Status == coordinator.StatusCompleted {
-		st.retain(c.job, call.Retention.Keep)
+		st.retain(c.job, call.Retention)
 	}
 	return coordinator.CommitResult{Ack: &outcome}, nil
 }
