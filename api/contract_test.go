@@ -113,8 +113,8 @@ func TestEveryOperationSaysWhatItIs(t *testing.T) {
 		if o.Extensions["x-example"] == nil {
 			t.Errorf("%s: has no x-example", o.name)
 		}
-		if takesJob := slices.ContainsFunc(o.Parameters, isJob); takesJob != strings.HasPrefix(o.path, "/checkpoints") {
-			t.Errorf("%s: takes ?job= is %v; all operations on checkpoints do, no other does", o.name, takesJob)
+		if takesJob := slices.ContainsFunc(o.Parameters, isJob); takesJob != isInJob(o.path) {
+			t.Errorf("%s: takes ?job= is %v; all operations on checkpoints and events do, no other does", o.name, takesJob)
 		}
 	}
 	for tag, used := range tags {
@@ -122,6 +122,11 @@ func TestEveryOperationSaysWhatItIs(t *testing.T) {
 			t.Errorf("tag %q is on no operation", tag)
 		}
 	}
+}
+
+// isInJob tells whether a path is about what ?job= names.
+func isInJob(path string) bool {
+	return strings.HasPrefix(path, "/checkpoints") || path == "/events"
 }
 
 func isJob(parameter *openapi3.ParameterRef) bool {

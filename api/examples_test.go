@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -61,7 +60,11 @@ func checkStep(t *testing.T, router routers.Router, example *apitest.Example, st
 		return nil
 	}
 	wantJob := "example-" + example.OperationID
-	if job := request.URL.Query().Get("job"); strings.HasPrefix(route.Path, "/checkpoints") && job != wantJob {
+	job, inJob := path["job"]
+	if isInJob(route.Path) {
+		job, inJob = request.URL.Query().Get("job"), true
+	}
+	if inJob && job != wantJob {
 		t.Errorf("%s: is in job %q, want %s, or examples disturb each other", where, job, wantJob)
 	}
 	err = openapi3filter.ValidateRequest(t.Context(), &openapi3filter.RequestValidationInput{
@@ -102,10 +105,10 @@ func checkExpectation(t *testing.T, where string, declared *openapi3.Response, e
 			t.Errorf("%s: expects header %s, which is not declared", where, name)
 		}
 	}
-	if expected.Body != nil && expected.Text != nil {
-		t.Errorf("%s: expects both a body and a text", where)
+	if expected.Body != nil && expected.Text != nil || expected.Until != nil && (expected.Body != nil || expected.Text != nil) {
+		t.Errorf("%s: expects more than one of body, text and until", where)
 	}
-	if hasBody := expected.Body != nil || expected.Text != nil; hasBody && len(declared.Content) == 0 {
+	if hasBody := expected.Body != nil || expected.Text != nil || expected.Until != nil; hasBody && len(declared.Content) == 0 {
 		t.Errorf("%s: expects a body where none is declared", where)
 	}
 }

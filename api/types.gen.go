@@ -52,6 +52,63 @@ func (e CheckpointStatus) Valid() bool {
 	}
 }
 
+// Defines values for DeletionReason.
+const (
+	DeletionReasonCleanup   DeletionReason = "cleanup"
+	DeletionReasonRequest   DeletionReason = "request"
+	DeletionReasonRetention DeletionReason = "retention"
+)
+
+// Valid indicates whether the value is a known member of the DeletionReason enum.
+func (e DeletionReason) Valid() bool {
+	switch e {
+	case DeletionReasonCleanup:
+		return true
+	case DeletionReasonRequest:
+		return true
+	case DeletionReasonRetention:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EventType.
+const (
+	EventTypeCheckpointAborted   EventType = "checkpoint.aborted"
+	EventTypeCheckpointCompleted EventType = "checkpoint.completed"
+	EventTypeCheckpointDeleted   EventType = "checkpoint.deleted"
+	EventTypeCheckpointExpired   EventType = "checkpoint.expired"
+	EventTypeCheckpointTriggered EventType = "checkpoint.triggered"
+	EventTypeJobFailing          EventType = "job.failing"
+	EventTypeJobHealthy          EventType = "job.healthy"
+	EventTypeJobRecoveredEpoch   EventType = "job.recovered_epoch"
+)
+
+// Valid indicates whether the value is a known member of the EventType enum.
+func (e EventType) Valid() bool {
+	switch e {
+	case EventTypeCheckpointAborted:
+		return true
+	case EventTypeCheckpointCompleted:
+		return true
+	case EventTypeCheckpointDeleted:
+		return true
+	case EventTypeCheckpointExpired:
+		return true
+	case EventTypeCheckpointTriggered:
+		return true
+	case EventTypeJobFailing:
+		return true
+	case EventTypeJobHealthy:
+		return true
+	case EventTypeJobRecoveredEpoch:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FailureReason.
 const (
 	FailureReasonAborted    FailureReason = "aborted"
@@ -73,6 +130,27 @@ func (e FailureReason) Valid() bool {
 	case FailureReasonExpired:
 		return true
 	case FailureReasonSuperseded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Freshness.
+const (
+	FreshnessHealthy Freshness = "healthy"
+	FreshnessNever   Freshness = "never"
+	FreshnessStale   Freshness = "stale"
+)
+
+// Valid indicates whether the value is a known member of the Freshness enum.
+func (e Freshness) Valid() bool {
+	switch e {
+	case FreshnessHealthy:
+		return true
+	case FreshnessNever:
+		return true
+	case FreshnessStale:
 		return true
 	default:
 		return false
@@ -346,6 +424,54 @@ func (e ReadinessStatus) Valid() bool {
 	}
 }
 
+// Defines values for ScheduleDelayReason.
+const (
+	ScheduleDelayReasonMinPause       ScheduleDelayReason = "min_pause"
+	ScheduleDelayReasonNotDue         ScheduleDelayReason = "not_due"
+	ScheduleDelayReasonOff            ScheduleDelayReason = "off"
+	ScheduleDelayReasonPaused         ScheduleDelayReason = "paused"
+	ScheduleDelayReasonTooManyPending ScheduleDelayReason = "too_many_pending"
+)
+
+// Valid indicates whether the value is a known member of the ScheduleDelayReason enum.
+func (e ScheduleDelayReason) Valid() bool {
+	switch e {
+	case ScheduleDelayReasonMinPause:
+		return true
+	case ScheduleDelayReasonNotDue:
+		return true
+	case ScheduleDelayReasonOff:
+		return true
+	case ScheduleDelayReasonPaused:
+		return true
+	case ScheduleDelayReasonTooManyPending:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ScheduleLastResult.
+const (
+	ScheduleLastResultMinPause       ScheduleLastResult = "min_pause"
+	ScheduleLastResultTooManyPending ScheduleLastResult = "too_many_pending"
+	ScheduleLastResultTriggered      ScheduleLastResult = "triggered"
+)
+
+// Valid indicates whether the value is a known member of the ScheduleLastResult enum.
+func (e ScheduleLastResult) Valid() bool {
+	switch e {
+	case ScheduleLastResultMinPause:
+		return true
+	case ScheduleLastResultTooManyPending:
+		return true
+	case ScheduleLastResultTriggered:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TaskStatus.
 const (
 	TaskStatusAcknowledged TaskStatus = "acknowledged"
@@ -388,6 +514,42 @@ func (e ValueType) Valid() bool {
 	case ValueTypeObject:
 		return true
 	case ValueTypeString:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetCheckpointParamsUntil.
+const (
+	GetCheckpointParamsUntilEnded GetCheckpointParamsUntil = "ended"
+)
+
+// Valid indicates whether the value is a known member of the GetCheckpointParamsUntil enum.
+func (e GetCheckpointParamsUntil) Valid() bool {
+	switch e {
+	case GetCheckpointParamsUntilEnded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetReadinessParamsVerbose.
+const (
+	GetReadinessParamsVerboseEmpty GetReadinessParamsVerbose = ""
+	GetReadinessParamsVerboseFalse GetReadinessParamsVerbose = "false"
+	GetReadinessParamsVerboseTrue  GetReadinessParamsVerbose = "true"
+)
+
+// Valid indicates whether the value is a known member of the GetReadinessParamsVerbose enum.
+func (e GetReadinessParamsVerbose) Valid() bool {
+	switch e {
+	case GetReadinessParamsVerboseEmpty:
+		return true
+	case GetReadinessParamsVerboseFalse:
+		return true
+	case GetReadinessParamsVerboseTrue:
 		return true
 	default:
 		return false
@@ -501,6 +663,11 @@ type AckResult struct {
 // AckStatus What became of one acknowledgement.
 type AckStatus string
 
+// AgeMs Milliseconds since the latest completed checkpoint completed.
+//
+// Example: 1500
+type AgeMs = int64
+
 // BulkAckItem What one acknowledgement of a list did.
 type BulkAckItem struct {
 	// TaskID A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
@@ -512,8 +679,8 @@ type BulkAckItem struct {
 	// Status What became of one acknowledgement.
 	Status AckStatus `json:"status"`
 
-	// Code The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized,
-	// min_pause and too_many_requests are reserved: this version never answers them.
+	// Code The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized and
+	// too_many_requests are reserved: this version never answers them.
 	Code *ProblemCode `json:"code,omitempty"`
 }
 
@@ -658,10 +825,18 @@ type CleanupResult struct {
 	More bool `json:"more"`
 }
 
+// ConsecutiveFailures How many checkpoints have expired or were declined since the last completion.
+//
+// Example: 2
+type ConsecutiveFailures = int
+
 // Counter An id, epoch or attempt, 0 … 2^53−1.
 //
 // Example: 7
 type Counter = int64
+
+// DeletionReason Who removed a checkpoint.
+type DeletionReason string
 
 // Description Free text of up to 4096 bytes.
 //
@@ -672,6 +847,19 @@ type Description = string
 //
 // Example: sha256:d7c4f3a6f8fc90a795da4c485f772fc1504bf921f37ad37e3ae79facfe09f8e9
 type Digest = string
+
+// Distribution A number of values summed up; percentiles are nearest rank, and all are 0 where there are no values.
+//
+// Example: {"avg":510,"max":900,"min":400,"p50":500,"p90":620,"p95":700,"p99":900}
+type Distribution struct {
+	Min int64 `json:"min"`
+	Avg int64 `json:"avg"`
+	Max int64 `json:"max"`
+	P50 int64 `json:"p50"`
+	P90 int64 `json:"p90"`
+	P95 int64 `json:"p95"`
+	P99 int64 `json:"p99"`
+}
 
 // EmptyObject An empty object.
 type EmptyObject = map[string]interface{}
@@ -709,11 +897,107 @@ type EntryLine struct {
 // EntryLines Lines of EntryLine, each ended by a line feed.
 type EntryLines = string
 
+// Event The data of one frame of /events. What is about a checkpoint is as it was right after the change, and there with
+// checkpoint.… only, except `checkpointId` (the one to go on from of job.recovered_epoch; the last failed or
+// completed one of job.failing and job.healthy) and `failure` (the last one of job.failing).
+type Event struct {
+	// Type What happened.
+	Type EventType `json:"type"`
+
+	// Job The job.
+	//
+	// Example: orders
+	Job string `json:"job"`
+
+	// Epoch The job's epoch at that moment, which a worker names from then on.
+	Epoch int64 `json:"epoch"`
+
+	// At Unix milliseconds of the store's clock.
+	//
+	// Example: 1795977600000
+	At Timestamp `json:"at"`
+
+	// CheckpointID An id, epoch or attempt, 0 … 2^53−1.
+	//
+	// Example: 7
+	CheckpointID *Counter `json:"checkpointId,omitempty"`
+
+	// Status Where a checkpoint stands; only pending ever changes.
+	Status *CheckpointStatus `json:"status,omitempty"`
+
+	// RequiredTaskAcks How many distinct tasks complete it.
+	RequiredTaskAcks *int `json:"requiredTaskAcks,omitempty"`
+
+	// AcknowledgedTasks How many tasks have acknowledged.
+	AcknowledgedTasks *int `json:"acknowledgedTasks,omitempty"`
+
+	// MissingTasks The first 20 named tasks that have not acknowledged; absent when none is known.
+	MissingTasks []TaskName `json:"missingTasks,omitempty"`
+
+	// Deadline Unix milliseconds of the store's clock.
+	//
+	// Example: 1795977600000
+	Deadline *Timestamp `json:"deadline,omitempty"`
+
+	// DurationMs From the trigger to the end, for one that ended.
+	DurationMs *int64 `json:"durationMs,omitempty"`
+
+	// Entries A number of entries.
+	//
+	// Example: 12
+	Entries *Entries `json:"entries,omitempty"`
+
+	// Bytes A size in restore bytes.
+	//
+	// Example: 3456
+	Bytes *Bytes `json:"bytes,omitempty"`
+
+	// Why Who removed a checkpoint.
+	Why *DeletionReason `json:"why,omitempty"`
+
+	// Failure Why a checkpoint ended uncompleted.
+	Failure *Failure `json:"failure,omitempty"`
+
+	// ConsecutiveFailures How many checkpoints have expired or were declined since the last completion.
+	//
+	// Example: 2
+	ConsecutiveFailures *ConsecutiveFailures `json:"consecutiveFailures,omitempty"`
+}
+
+// EventGap The data of a `gap`, between two places of a job's log what lies between is not known.
+type EventGap struct {
+	// Job The job.
+	//
+	// Example: orders
+	Job string `json:"job"`
+
+	// LastEventID An event's place in its job's log, `<epoch>-<seq>`.
+	//
+	// Example: 0-17
+	LastEventID EventID `json:"lastEventId"`
+
+	// Position An event's place in its job's log, `<epoch>-<seq>`.
+	//
+	// Example: 0-17
+	Position EventID `json:"position"`
+}
+
+// EventID An event's place in its job's log, `<epoch>-<seq>`.
+//
+// Example: 0-17
+type EventID = string
+
+// EventType What happened.
+type EventType string
+
 // ExtendRequest How much more time.
 type ExtendRequest struct {
 	// TimeoutMs Milliseconds from now.
 	TimeoutMs int64 `json:"timeoutMs"`
 }
+
+// Failing Whether more checkpoints in a row have failed than is tolerable; the next completion ends it.
+type Failing = bool
 
 // Failure Why a checkpoint ended uncompleted.
 type Failure struct {
@@ -735,6 +1019,10 @@ type Failure struct {
 // superseded it, or a cleanup evicted it.
 type FailureReason string
 
+// Freshness Whether the latest completed checkpoint is young enough (`healthy`), older than `staleAfterMs` (`stale`), or
+// there is none (`never`).
+type Freshness string
+
 // Health The process serves.
 type Health struct {
 	Status HealthStatus `json:"status"`
@@ -749,6 +1037,188 @@ type HealthStatus string
 //
 // Example: {"p0":11,"p1":22}
 type JSONValue = json.RawMessage
+
+// JobFailure The last checkpoint of a job that expired or was declined; it stays after a later success.
+type JobFailure struct {
+	// CheckpointID An id, epoch or attempt, 0 … 2^53−1.
+	//
+	// Example: 7
+	CheckpointID Counter `json:"checkpointId"`
+
+	// Reason Why a checkpoint ended uncompleted: its deadline passed, a task declined, it was aborted by hand, a recovery
+	// superseded it, or a cleanup evicted it.
+	Reason FailureReason `json:"reason"`
+
+	// TaskID A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
+	//
+	//
+	// Example: task-1
+	TaskID *TaskName `json:"taskId,omitempty"`
+
+	// Message The free text that the task gave.
+	Message *string `json:"message,omitempty"`
+
+	// At Unix milliseconds of the store's clock.
+	//
+	// Example: 1795977600000
+	At Timestamp `json:"at"`
+}
+
+// JobList Every job, by name.
+type JobList struct {
+	// Jobs Every job, without the names of its tasks.
+	Jobs []JobState `json:"jobs"`
+}
+
+// JobSettings The settings of a job. What is left out the server says; a trigger may say otherwise for its own checkpoint.
+// `requiredTaskAcks` beside `tasks` must equal their number.
+type JobSettings struct {
+	// RequiredTaskAcks How many distinct tasks complete a checkpoint.
+	RequiredTaskAcks *int `json:"requiredTaskAcks,omitempty"`
+
+	// Tasks The only tasks that may acknowledge a checkpoint; each must.
+	Tasks []TaskName `json:"tasks,omitempty"`
+
+	// TimeoutMs How long a checkpoint may stay pending, in milliseconds; 0 or less is for ever.
+	//
+	// Example: 60000
+	TimeoutMs *TimeoutMs `json:"timeoutMs,omitempty"`
+
+	// IntervalMs Milliseconds between two scheduled checkpoints; 0 schedules none, less than 50 is taken for 50.
+	IntervalMs *int64 `json:"intervalMs,omitempty"`
+
+	// MinPauseMs Milliseconds of rest after a completion before the next trigger.
+	MinPauseMs *int64 `json:"minPauseMs,omitempty"`
+
+	// MaxConcurrentCheckpoints How many checkpoints may be pending.
+	MaxConcurrentCheckpoints *int `json:"maxConcurrentCheckpoints,omitempty"`
+
+	// CheckpointsToKeep How many completed, unpinned checkpoints retention keeps; 0 keeps all.
+	CheckpointsToKeep *int `json:"checkpointsToKeep,omitempty"`
+
+	// CheckpointsMaxAgeMs Milliseconds that retention keeps a completed checkpoint, the newest aside; 0 is for ever.
+	CheckpointsMaxAgeMs *int64 `json:"checkpointsMaxAgeMs,omitempty"`
+
+	// CheckpointsMaxBytes Restore bytes that completed checkpoints may have together, the newest aside; 0 is no limit.
+	CheckpointsMaxBytes *int64 `json:"checkpointsMaxBytes,omitempty"`
+
+	// TolerableFailedCheckpoints How many checkpoints in a row may expire or be declined before the job is failing.
+	TolerableFailedCheckpoints *int `json:"tolerableFailedCheckpoints,omitempty"`
+
+	// StaleAfterMs The age in milliseconds from which the latest completed checkpoint is stale; 0 is three intervals, and never without a schedule.
+	StaleAfterMs *int64 `json:"staleAfterMs,omitempty"`
+
+	// Paused Whether the schedule rests; triggers by hand go on.
+	Paused *bool `json:"paused,omitempty"`
+
+	// Description Free text of up to 4096 bytes.
+	//
+	// Example: before the upgrade
+	Description *Description `json:"description,omitempty"`
+}
+
+// JobState A job, the settings that hold for it, and how it fares.
+type JobState struct {
+	// Job Its name.
+	//
+	// Example: orders
+	Job string `json:"job"`
+
+	// Configured Whether a PUT has set its settings; without, all are the server's.
+	Configured bool `json:"configured"`
+
+	// RequiredTaskAcks How many distinct tasks complete a checkpoint.
+	RequiredTaskAcks int `json:"requiredTaskAcks"`
+
+	// Tasks The only tasks that may acknowledge a checkpoint; absent when any may, and in a list of jobs.
+	Tasks []TaskName `json:"tasks,omitempty"`
+
+	// TimeoutMs How long a checkpoint may stay pending, in milliseconds; 0 or less is for ever.
+	//
+	// Example: 60000
+	TimeoutMs TimeoutMs `json:"timeoutMs"`
+
+	// IntervalMs Milliseconds between two scheduled checkpoints; 0 schedules none, less than 50 is taken for 50.
+	IntervalMs int64 `json:"intervalMs"`
+
+	// MinPauseMs Milliseconds of rest after a completion before the next trigger.
+	MinPauseMs int64 `json:"minPauseMs"`
+
+	// MaxConcurrentCheckpoints How many checkpoints may be pending.
+	MaxConcurrentCheckpoints int `json:"maxConcurrentCheckpoints"`
+
+	// CheckpointsToKeep How many completed, unpinned checkpoints retention keeps; 0 keeps all.
+	CheckpointsToKeep int `json:"checkpointsToKeep"`
+
+	// CheckpointsMaxAgeMs Milliseconds that retention keeps a completed checkpoint, the newest aside; 0 is for ever.
+	CheckpointsMaxAgeMs int64 `json:"checkpointsMaxAgeMs"`
+
+	// CheckpointsMaxBytes Restore bytes that completed checkpoints may have together, the newest aside; 0 is no limit.
+	CheckpointsMaxBytes int64 `json:"checkpointsMaxBytes"`
+
+	// TolerableFailedCheckpoints How many checkpoints in a row may expire or be declined before the job is failing.
+	TolerableFailedCheckpoints int `json:"tolerableFailedCheckpoints"`
+
+	// StaleAfterMs The age in milliseconds from which the latest completed checkpoint is stale; 0 is three intervals, and never without a schedule.
+	StaleAfterMs int64 `json:"staleAfterMs"`
+
+	// Paused Whether the schedule rests; triggers by hand go on.
+	Paused bool `json:"paused"`
+
+	// Description Free text of up to 4096 bytes.
+	//
+	// Example: before the upgrade
+	Description *Description `json:"description,omitempty"`
+
+	// Status How a job fares.
+	Status JobStatus `json:"status"`
+}
+
+// JobStatus How a job fares.
+type JobStatus struct {
+	// Epoch An id, epoch or attempt, 0 … 2^53−1.
+	//
+	// Example: 7
+	Epoch Counter `json:"epoch"`
+
+	// NextCheckpointID An id, epoch or attempt, 0 … 2^53−1.
+	//
+	// Example: 7
+	NextCheckpointID Counter `json:"nextCheckpointId"`
+
+	// PendingCheckpoints How many checkpoints are pending.
+	PendingCheckpoints int `json:"pendingCheckpoints"`
+
+	// Failing Whether more checkpoints in a row have failed than is tolerable; the next completion ends it.
+	Failing Failing `json:"failing"`
+
+	// ConsecutiveFailures How many checkpoints have expired or were declined since the last completion.
+	//
+	// Example: 2
+	ConsecutiveFailures ConsecutiveFailures `json:"consecutiveFailures"`
+
+	// Freshness Whether the latest completed checkpoint is young enough (`healthy`), older than `staleAfterMs` (`stale`), or
+	// there is none (`never`).
+	Freshness Freshness `json:"freshness"`
+
+	// LastCompletedID An id, epoch or attempt, 0 … 2^53−1.
+	//
+	// Example: 7
+	LastCompletedID *Counter `json:"lastCompletedId,omitempty"`
+
+	// LastCompletedAt Unix milliseconds of the store's clock.
+	//
+	// Example: 1795977600000
+	LastCompletedAt *Timestamp `json:"lastCompletedAt,omitempty"`
+
+	// LastCompletedAgeMs Milliseconds since the latest completed checkpoint completed.
+	//
+	// Example: 1500
+	LastCompletedAgeMs *AgeMs `json:"lastCompletedAgeMs,omitempty"`
+
+	// LastFailure The last checkpoint of a job that expired or was declined; it stays after a later success.
+	LastFailure *JobFailure `json:"lastFailure,omitempty"`
+}
 
 // Key A key, 1 to 1024 bytes of any characters.
 //
@@ -886,8 +1356,8 @@ type Problem struct {
 	// Instance Names this very request; it is in the server's log.
 	Instance string `json:"instance"`
 
-	// Code The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized,
-	// min_pause and too_many_requests are reserved: this version never answers them.
+	// Code The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized and
+	// too_many_requests are reserved: this version never answers them.
 	Code ProblemCode `json:"code"`
 
 	// Errors The wrong places of the request.
@@ -912,8 +1382,8 @@ type Problem struct {
 	Limit *LimitName `json:"limit,omitempty"`
 }
 
-// ProblemCode The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized,
-// min_pause and too_many_requests are reserved: this version never answers them.
+// ProblemCode The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized and
+// too_many_requests are reserved: this version never answers them.
 type ProblemCode string
 
 // ProblemError One wrong place of a request. A parameter, a pointer or a line says where.
@@ -941,10 +1411,38 @@ type Readiness struct {
 
 	// Warnings What an operator should change about the store.
 	Warnings []Warning `json:"warnings"`
+
+	// Jobs How each job fares; with `verbose` only.
+	Jobs []ReadyJob `json:"jobs,omitempty"`
 }
 
 // ReadinessStatus defines model for Readiness.Status.
 type ReadinessStatus string
+
+// ReadyJob How one job fares.
+type ReadyJob struct {
+	// Job The job.
+	//
+	// Example: orders
+	Job string `json:"job"`
+
+	// Failing Whether more checkpoints in a row have failed than is tolerable; the next completion ends it.
+	Failing Failing `json:"failing"`
+
+	// ConsecutiveFailures How many checkpoints have expired or were declined since the last completion.
+	//
+	// Example: 2
+	ConsecutiveFailures ConsecutiveFailures `json:"consecutiveFailures"`
+
+	// Freshness Whether the latest completed checkpoint is young enough (`healthy`), older than `staleAfterMs` (`stale`), or
+	// there is none (`never`).
+	Freshness Freshness `json:"freshness"`
+
+	// LastCompletedAgeMs Milliseconds since the latest completed checkpoint completed.
+	//
+	// Example: 1500
+	LastCompletedAgeMs *AgeMs `json:"lastCompletedAgeMs,omitempty"`
+}
 
 // Recovery Where the whole fleet goes on.
 type Recovery struct {
@@ -956,6 +1454,107 @@ type Recovery struct {
 	// Checkpoint The checkpoint to restore; null when none has completed yet.
 	Checkpoint *Checkpoint `json:"checkpoint"`
 }
+
+// RestoreRecord One transfer of a snapshot, or of a part or range of it.
+type RestoreRecord struct {
+	// CheckpointID An id, epoch or attempt, 0 … 2^53−1.
+	//
+	// Example: 7
+	CheckpointID Counter `json:"checkpointId"`
+
+	// At Unix milliseconds of the store's clock.
+	//
+	// Example: 1795977600000
+	At Timestamp `json:"at"`
+
+	// Bytes A size in restore bytes.
+	//
+	// Example: 3456
+	Bytes Bytes `json:"bytes"`
+
+	// Finished Whether all bytes that were asked for went out.
+	Finished bool `json:"finished"`
+
+	// By Who asked, by address and User-Agent.
+	//
+	// Example: 192.0.2.7 curl/8.14.1
+	By *string `json:"by,omitempty"`
+}
+
+// Schedule When a job triggers next, and why not now.
+type Schedule struct {
+	// Job The job.
+	//
+	// Example: orders
+	Job string `json:"job"`
+
+	// IntervalMs Milliseconds between two scheduled checkpoints; 0 schedules none.
+	IntervalMs int64 `json:"intervalMs"`
+
+	// Paused Whether the schedule rests.
+	Paused bool `json:"paused"`
+
+	// NextDue Unix milliseconds of the store's clock.
+	//
+	// Example: 1795977600000
+	NextDue *Timestamp `json:"nextDue,omitempty"`
+
+	// Last What came of the last time the schedule was due.
+	Last *ScheduleLast `json:"last,omitempty"`
+
+	// LastCheckpointID An id, epoch or attempt, 0 … 2^53−1.
+	//
+	// Example: 7
+	LastCheckpointID *Counter `json:"lastCheckpointId,omitempty"`
+
+	// Triggered How many checkpoints the schedule has triggered.
+	Triggered int64 `json:"triggered"`
+
+	// Skipped How many periods were skipped because too many checkpoints were pending.
+	Skipped int64 `json:"skipped"`
+
+	// Missed How many periods passed while no server reached the store.
+	Missed int64 `json:"missed"`
+
+	// Delays Why nothing is triggered right now; empty when it is due.
+	Delays []ScheduleDelay `json:"delays"`
+
+	// ObservedAt Unix milliseconds of the store's clock.
+	//
+	// Example: 1795977600000
+	ObservedAt Timestamp `json:"observedAt"`
+}
+
+// ScheduleDelay One reason why a schedule does not trigger right now.
+type ScheduleDelay struct {
+	// Reason The reason by name.
+	Reason ScheduleDelayReason `json:"reason"`
+
+	// Until Unix milliseconds of the store's clock.
+	//
+	// Example: 1795977600000
+	Until *Timestamp `json:"until,omitempty"`
+
+	// Detail The reason in a sentence, and what would change it.
+	Detail string `json:"detail"`
+}
+
+// ScheduleDelayReason The reason by name.
+type ScheduleDelayReason string
+
+// ScheduleLast What came of the last time the schedule was due.
+type ScheduleLast struct {
+	// Result It triggered, was put off until the pause after a completion is over, or was skipped.
+	Result ScheduleLastResult `json:"result"`
+
+	// At Unix milliseconds of the store's clock.
+	//
+	// Example: 1795977600000
+	At Timestamp `json:"at"`
+}
+
+// ScheduleLastResult It triggered, was put off until the pause after a completion is over, or was skipped.
+type ScheduleLastResult string
 
 // SharedState The shared state of a checkpoint.
 type SharedState struct {
@@ -1019,6 +1618,153 @@ type SnapshotSummary struct {
 // Example: {"offsets":{"p0":11,"p1":22}}
 type StateObject = json.RawMessage
 
+// Stats The statistics of a job.
+type Stats struct {
+	// Job The job.
+	//
+	// Example: orders
+	Job string `json:"job"`
+
+	// Epoch An id, epoch or attempt, 0 … 2^53−1.
+	//
+	// Example: 7
+	Epoch Counter `json:"epoch"`
+
+	// ObservedAt Unix milliseconds of the store's clock.
+	//
+	// Example: 1795977600000
+	ObservedAt Timestamp `json:"observedAt"`
+
+	// Failing Whether more checkpoints in a row have failed than is tolerable; the next completion ends it.
+	Failing Failing `json:"failing"`
+
+	// ConsecutiveFailures How many checkpoints have expired or were declined since the last completion.
+	//
+	// Example: 2
+	ConsecutiveFailures ConsecutiveFailures `json:"consecutiveFailures"`
+
+	// Freshness Whether the latest completed checkpoint is young enough (`healthy`), older than `staleAfterMs` (`stale`), or
+	// there is none (`never`).
+	Freshness Freshness `json:"freshness"`
+
+	// Counts Totals since the job's beginning, or since it was last deleted.
+	Counts StatsCounts `json:"counts"`
+
+	// Summary The last completions in numbers, at most 1000 of them.
+	Summary StatsSummary `json:"summary"`
+
+	// Latest The last of each kind; absent where there is none.
+	Latest StatsLatest `json:"latest"`
+
+	// Tasks Which tasks keep the others waiting.
+	Tasks StatsTasks `json:"tasks"`
+
+	// Restores The last restores, newest first.
+	Restores []RestoreRecord `json:"restores"`
+}
+
+// StatsCounts Totals since the job's beginning, or since it was last deleted.
+type StatsCounts struct {
+	// Triggered Checkpoints that were triggered, by hand or schedule.
+	Triggered int64 `json:"triggered"`
+
+	// Pending Checkpoints that are pending now.
+	Pending int `json:"pending"`
+
+	// Completed Checkpoints that completed.
+	Completed int64 `json:"completed"`
+
+	// Failed Checkpoints that ended uncompleted, for whatever reason.
+	Failed int64 `json:"failed"`
+
+	// Deleted Checkpoints that are gone, for whatever reason.
+	Deleted int64 `json:"deleted"`
+
+	// Restores Transfers of a snapshot, whole or in part.
+	Restores int64 `json:"restores"`
+
+	// RestoredBytes The bytes that they moved.
+	RestoredBytes int64 `json:"restoredBytes"`
+
+	// Reasons The checkpoints that ended uncompleted, by reason.
+	Reasons StatsReasons `json:"reasons"`
+}
+
+// StatsLatest The last of each kind; absent where there is none.
+type StatsLatest struct {
+	// Completed One consistent cut of a job.
+	Completed *Checkpoint `json:"completed,omitempty"`
+
+	// Failed The last checkpoint of a job that expired or was declined; it stays after a later success.
+	Failed *JobFailure `json:"failed,omitempty"`
+
+	// Restored One transfer of a snapshot, or of a part or range of it.
+	Restored *RestoreRecord `json:"restored,omitempty"`
+}
+
+// StatsReasons The checkpoints that ended uncompleted, by reason.
+type StatsReasons struct {
+	// Expired The deadline passed.
+	Expired int64 `json:"expired"`
+
+	// Declined A task declined.
+	Declined int64 `json:"declined"`
+
+	// Aborted Ended by hand.
+	Aborted int64 `json:"aborted"`
+
+	// Superseded Ended by a recovery.
+	Superseded int64 `json:"superseded"`
+
+	// Evicted Ended by a cleanup.
+	Evicted int64 `json:"evicted"`
+}
+
+// StatsSummary The last completions in numbers, at most 1000 of them.
+type StatsSummary struct {
+	// Checkpoints How many completions the other members describe.
+	Checkpoints int `json:"checkpoints"`
+
+	// DurationMs A number of values summed up; percentiles are nearest rank, and all are 0 where there are no values.
+	//
+	// Example: {"avg":510,"max":900,"min":400,"p50":500,"p90":620,"p95":700,"p99":900}
+	DurationMs Distribution `json:"durationMs"`
+
+	// Bytes A number of values summed up; percentiles are nearest rank, and all are 0 where there are no values.
+	//
+	// Example: {"avg":510,"max":900,"min":400,"p50":500,"p90":620,"p95":700,"p99":900}
+	Bytes Distribution `json:"bytes"`
+
+	// Entries A number of values summed up; percentiles are nearest rank, and all are 0 where there are no values.
+	//
+	// Example: {"avg":510,"max":900,"min":400,"p50":500,"p90":620,"p95":700,"p99":900}
+	Entries Distribution `json:"entries"`
+}
+
+// StatsTasks Which tasks keep the others waiting.
+type StatsTasks struct {
+	// Straggler The task whose acknowledgement was most often the last one.
+	Straggler *Straggler `json:"straggler,omitempty"`
+
+	// Slowest The tasks that acknowledge latest, the slowest on average first.
+	Slowest []TaskLatency `json:"slowest"`
+}
+
+// Straggler The task whose acknowledgement was most often the last one.
+type Straggler struct {
+	// TaskID A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
+	//
+	//
+	// Example: task-1
+	TaskID TaskName `json:"taskId"`
+
+	// Last How often it came last.
+	Last int `json:"last"`
+
+	// Of Of how many completions with several tasks.
+	Of int `json:"of"`
+}
+
 // Task One task of a checkpoint. Everything but `uploaded` is that of its acknowledgement; `uploaded` is the part of
 // a missing task that waits for it.
 type Task struct {
@@ -1061,6 +1807,23 @@ type Task struct {
 
 	// Uploaded One task's state in numbers.
 	Uploaded *PartSummary `json:"uploaded,omitempty"`
+}
+
+// TaskLatency How long after its trigger a task acknowledges a checkpoint.
+type TaskLatency struct {
+	// TaskID A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
+	//
+	//
+	// Example: task-1
+	TaskID TaskName `json:"taskId"`
+
+	// Checkpoints How many acknowledgements were looked at.
+	Checkpoints int `json:"checkpoints"`
+
+	// LatencyMs A number of values summed up; percentiles are nearest rank, and all are 0 where there are no values.
+	//
+	// Example: {"avg":510,"max":900,"min":400,"p50":500,"p90":620,"p95":700,"p99":900}
+	LatencyMs Distribution `json:"latencyMs"`
 }
 
 // TaskList One page of a checkpoint's tasks.
@@ -1196,6 +1959,9 @@ type IfRange = string
 // Job defines model for Job.
 type Job = string
 
+// JobName defines model for JobName.
+type JobName = string
+
 // Range defines model for Range.
 type Range = string
 
@@ -1212,6 +1978,9 @@ type TaskID = TaskName
 
 // ValueTypeWanted A type to read a value as.
 type ValueTypeWanted = ValueType
+
+// Wait defines model for Wait.
+type Wait = int
 
 // BadRequest Why a request failed, RFC 9457.
 type BadRequest = Problem
@@ -1230,6 +1999,9 @@ type Gone = Problem
 
 // InternalError Why a request failed, RFC 9457.
 type InternalError = Problem
+
+// JobAnswer A job, the settings that hold for it, and how it fares.
+type JobAnswer = JobState
 
 // NotAcceptable Why a request failed, RFC 9457.
 type NotAcceptable = Problem
@@ -1264,6 +2036,9 @@ type TooLarge = Problem
 
 // TooManyRequests Why a request failed, RFC 9457.
 type TooManyRequests = Problem
+
+// TooSoon Why a request failed, RFC 9457.
+type TooSoon = Problem
 
 // Triggered One consistent cut of a job.
 type Triggered = Checkpoint
@@ -1306,12 +2081,21 @@ type ListCheckpointsParams struct {
 
 	// NotAckedBy Only checkpoints that this task may acknowledge and has not acknowledged.
 	NotAckedBy *TaskName `form:"notAckedBy,omitempty" json:"notAckedBy,omitempty"`
+
+	// Wait How many seconds to wait for something to answer. The end of the wait changes nothing but the time of the answer.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
 // TriggerCheckpointParams defines parameters for TriggerCheckpoint.
 type TriggerCheckpointParams struct {
 	// Job The job; its own ids, epoch and retention.
 	Job *Job `form:"job,omitempty" json:"job,omitempty"`
+
+	// Force Pass the job's minimal pause after a completion.
+	Force *bool `form:"force,omitempty" json:"force,omitempty"`
+
+	// Wait How many seconds to wait for something to answer. The end of the wait changes nothing but the time of the answer.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 
 	// IdempotencyKey Makes the call repeatable for at least 24 hours; 1 to 255 visible ASCII characters, per job and verb.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -1330,6 +2114,12 @@ type CleanupCheckpointsParams struct {
 type GetLatestCheckpointParams struct {
 	// Job The job; its own ids, epoch and retention.
 	Job *Job `form:"job,omitempty" json:"job,omitempty"`
+
+	// After Only a checkpoint with a higher id than this.
+	After *Counter `form:"after,omitempty" json:"after,omitempty"`
+
+	// Wait How many seconds to wait for something to answer. The end of the wait changes nothing but the time of the answer.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 
 	// IfNoneMatch A read answers 304 when the resource has one of these entity tags; a write with `*` acts only when the
 	// resource does not exist yet, else 412.
@@ -1422,6 +2212,12 @@ type RecoverJobParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// GetStatsParams defines parameters for GetStats.
+type GetStatsParams struct {
+	// Job The job; its own ids, epoch and retention.
+	Job *Job `form:"job,omitempty" json:"job,omitempty"`
+}
+
 // DeleteCheckpointParams defines parameters for DeleteCheckpoint.
 type DeleteCheckpointParams struct {
 	// Job The job; its own ids, epoch and retention.
@@ -1439,10 +2235,19 @@ type GetCheckpointParams struct {
 	// Job The job; its own ids, epoch and retention.
 	Job *Job `form:"job,omitempty" json:"job,omitempty"`
 
+	// Wait How many seconds to wait for something to answer. The end of the wait changes nothing but the time of the answer.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// Until What `wait` waits for.
+	Until *GetCheckpointParamsUntil `form:"until,omitempty" json:"until,omitempty"`
+
 	// IfNoneMatch A read answers 304 when the resource has one of these entity tags; a write with `*` acts only when the
 	// resource does not exist yet, else 412.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
+
+// GetCheckpointParamsUntil defines parameters for GetCheckpoint.
+type GetCheckpointParamsUntil string
 
 // UpdateCheckpointParams defines parameters for UpdateCheckpoint.
 type UpdateCheckpointParams struct {
@@ -1664,6 +2469,49 @@ type UploadPartParams struct {
 	ContentDigest *string `json:"Content-Digest,omitempty"`
 }
 
+// StreamEventsParams defines parameters for StreamEvents.
+type StreamEventsParams struct {
+	// Job The job; its own ids, epoch and retention.
+	Job *Job `form:"job,omitempty" json:"job,omitempty"`
+
+	// LastEventID The last event that the client has, where it cannot send a header; `Last-Event-ID` comes first.
+	LastEventID *EventID `form:"lastEventId,omitempty" json:"lastEventId,omitempty"`
+
+	// Type Only events of this type; repeat it for several.
+	Type []EventType `form:"type,omitempty" json:"type,omitempty"`
+
+	// LastEventIDHeader The last event that the client has.
+	LastEventIDHeader *EventID `json:"Last-Event-ID,omitempty"`
+}
+
+// DeleteJobParams defines parameters for DeleteJob.
+type DeleteJobParams struct {
+	// Force Delete pinned checkpoints and abort pending ones.
+	Force *bool `form:"force,omitempty" json:"force,omitempty"`
+
+	// IfMatch Act only when the resource has one of these entity tags, or exists (`*`); else 412.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
+// PutJobParams defines parameters for PutJob.
+type PutJobParams struct {
+	// IfMatch Act only when the resource has one of these entity tags, or exists (`*`); else 412.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// IfNoneMatch A read answers 304 when the resource has one of these entity tags; a write with `*` acts only when the
+	// resource does not exist yet, else 412.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetReadinessParams defines parameters for GetReadiness.
+type GetReadinessParams struct {
+	// Verbose Also tell how each job fares; `?verbose` is short for `verbose=true`.
+	Verbose *GetReadinessParamsVerbose `form:"verbose,omitempty" json:"verbose,omitempty"`
+}
+
+// GetReadinessParamsVerbose defines parameters for GetReadiness.
+type GetReadinessParamsVerbose string
+
 // TriggerCheckpointJSONRequestBody defines body for TriggerCheckpoint for application/json ContentType.
 type TriggerCheckpointJSONRequestBody = TriggerRequest
 
@@ -1699,3 +2547,6 @@ type PutSharedEntryJSONRequestBody = JSONValue
 
 // UploadPartJSONRequestBody defines body for UploadPart for application/json ContentType.
 type UploadPartJSONRequestBody = StateObject
+
+// PutJobJSONRequestBody defines body for PutJob for application/json ContentType.
+type PutJobJSONRequestBody = JobSettings

@@ -17,18 +17,37 @@ type Answer struct {
 	Body   []byte
 }
 
-// Do sends the request and reads the whole answer.
-func Do(client *http.Client, request *http.Request) (*Answer, error) {
+// Do sends the request and reads the whole answer, or up to a text when until is not nil.
+func Do(client *http.Client, request *http.Request, until *string) (*Answer, error) {
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("send the request of an example: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
+	body, err := read(response.Body, until)
 	if err != nil {
 		return nil, fmt.Errorf("read the answer to an example: %w", err)
 	}
 	return &Answer{Status: response.StatusCode, Header: response.Header, Body: body}, nil
+}
+
+// read reads up to until, or to the end where that comes first.
+func read(body io.Reader, until *string) ([]byte, error) {
+	if until == nil {
+		return io.ReadAll(body) //nolint:wrapcheck // Do wraps it.
+	}
+	var all []byte
+	piece := make([]byte, 4<<10)
+	for {
+		n, err := body.Read(piece)
+		all = append(all, piece[:n]...)
+		switch {
+		case bytes.Contains(all, []byte(*until)) || errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return all, fmt.Errorf("it did not say %q in time, but %q: %w", *until, all, err)
+		}
+	}
 }
 
 // Check tells every difference between the answer and what the example promises, nil
@@ -49,6 +68,9 @@ func (r *Response) Check(answer *Answer) error {
 	}
 	if r.Text != nil && string(answer.Body) != *r.Text {
 		wrong = append(wrong, fmt.Errorf("body is %q, want %q", answer.Body, *r.Text))
+	}
+	if r.Until != nil && !bytes.Contains(answer.Body, []byte(*r.Until)) {
+		wrong = append(wrong, fmt.Errorf("body ended without %q: %q", *r.Until, answer.Body))
 	}
 	if r.Body != nil {
 		want, err := decode(r.Body)

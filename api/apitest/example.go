@@ -42,12 +42,13 @@ type Request struct {
 }
 
 // Response is what must come back: Body is a subset of the JSON body, Text is the whole
-// body, and Headers must be equal.
+// body, Until is a text up to which a body without end is read, and Headers must be equal.
 type Response struct {
 	Status  int               `json:"status"`
 	Headers map[string]string `json:"headers"`
 	Body    json.RawMessage   `json:"body"`
 	Text    *string           `json:"text"`
+	Until   *string           `json:"until"`
 }
 
 // Load reads the example of every operation of the contract, sorted by operation id.

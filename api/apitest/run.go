@@ -2,11 +2,13 @@ package apitest
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"mime"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -45,12 +47,12 @@ func Run(t *testing.T, base string) {
 func run(t *testing.T, client *http.Client, base string, document *openapi3.T, example *Example) {
 	t.Helper()
 	for i, step := range example.Setup {
-		_, answer := send(t, client, base, &step.Request)
+		_, answer := send(t, client, base, &step)
 		if err := step.Response.Check(answer); err != nil {
 			t.Fatalf("setup step %d, %s %s: %v", i, step.Request.Method, step.Request.Path, err)
 		}
 	}
-	request, answer := send(t, client, base, &example.Request)
+	request, answer := send(t, client, base, &example.Step)
 	if err := example.Response.Check(answer); err != nil {
 		t.Errorf("%s %s: %v", example.Request.Method, example.Request.Path, err)
 	}
@@ -64,13 +66,18 @@ func run(t *testing.T, client *http.Client, base string, document *openapi3.T, e
 	}
 }
 
-func send(t *testing.T, client *http.Client, base string, call *Request) (*http.Request, *Answer) {
+// patience bounds a stream that never says what its example promises.
+const patience = 30 * time.Second
+
+func send(t *testing.T, client *http.Client, base string, step *Step) (*http.Request, *Answer) {
 	t.Helper()
-	request, err := call.HTTP(t.Context(), base)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	request, err := step.Request.HTTP(ctx, base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := Do(client, request)
+	answer, err := Do(client, request, step.Response.Until)
 	if err != nil {
 		t.Fatal(err)
 	}

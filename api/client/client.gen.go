@@ -100,7 +100,9 @@ type ClientInterface interface {
 	// then, and none is listed twice.
 	//
 	// `status=pending&notAckedBy=task-1` is a worker's question "what is there for me to do?": pending checkpoints
-	// that task-1 may acknowledge and has not acknowledged yet.
+	// that task-1 may acknowledge and has not acknowledged yet. With `wait=30` it is a worker's long poll: a page that
+	// would be empty is answered as soon as it is not, and after 30 seconds as it is. It asks about what there is, not
+	// about what happened, so a worker that missed every event still finds out.
 	//
 	// Corresponds with GET /checkpoints (the `ListCheckpoints` operationId).
 	ListCheckpoints(ctx context.Context, params *ListCheckpointsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -119,7 +121,12 @@ type ClientInterface interface {
 	// use the key up. Without a key, an answer of 503 `outcome_unknown` may have left a pending checkpoint that
 	// lives until its timeout.
 	//
-	// Too many pending checkpoints in the job is 429 `too_many_pending`.
+	// A trigger sooner after a completion than the job's `minPauseMs` is 409 `min_pause`; `force=true` passes that.
+	// Too many pending checkpoints in the job is 429 `too_many_pending`, also with `force=true`. Both say in
+	// `Retry-After` when the same trigger may work.
+	//
+	// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
+	// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -140,7 +147,12 @@ type ClientInterface interface {
 	// use the key up. Without a key, an answer of 503 `outcome_unknown` may have left a pending checkpoint that
 	// lives until its timeout.
 	//
-	// Too many pending checkpoints in the job is 429 `too_many_pending`.
+	// A trigger sooner after a completion than the job's `minPauseMs` is 409 `min_pause`; `force=true` passes that.
+	// Too many pending checkpoints in the job is 429 `too_many_pending`, also with `force=true`. Both say in
+	// `Retry-After` when the same trigger may work.
+	//
+	// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
+	// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -184,6 +196,10 @@ type ClientInterface interface {
 	//
 	// `ETag` is `"<id>-<revision>"`: it changes when another checkpoint becomes the latest and when this one's
 	// labels, description or pin change. `Age` is the time since completion in seconds.
+	//
+	// With `after`, only a latest checkpoint above that id is answered, else 204. With `wait`, the answer comes as
+	// soon as there is one to answer, and is 204 after so many seconds without. So `after=7&wait=30` waits for the
+	// next one, and `wait=30` alone for the first.
 	//
 	// Corresponds with GET /checkpoints/latest (the `GetLatestCheckpoint` operationId).
 	GetLatestCheckpoint(ctx context.Context, params *GetLatestCheckpointParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -275,6 +291,18 @@ type ClientInterface interface {
 	// Corresponds with POST /checkpoints/recover (the `RecoverJob` operationId).
 	RecoverJob(ctx context.Context, params *RecoverJobParams, body RecoverJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetStats Get the statistics of a job
+	//
+	// What became of the job's checkpoints since its beginning, or since it was last deleted; how long the last
+	// completions took and how large they were; which tasks acknowledge late; and the last restores. All of it is in
+	// the store, so restarts forget nothing and every replica answers the same.
+	//
+	// `summary` looks back on the last 1000 completions, `tasks.slowest` on the newest completed checkpoints that are
+	// still there. Percentiles are nearest rank.
+	//
+	// Corresponds with GET /checkpoints/stats (the `GetStats` operationId).
+	GetStats(ctx context.Context, params *GetStatsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// DeleteCheckpoint Delete a checkpoint
 	//
 	// Removes the checkpoint and its state in any status. A pending one is aborted first. A pinned one is refused
@@ -288,6 +316,8 @@ type ClientInterface interface {
 	// One checkpoint with its first 100 acknowledgements by task id; listTasks pages through all of them. A pending
 	// checkpoint past its deadline is shown as expired at once. An id that was given and is gone is 404
 	// `checkpoint_deleted`, one that was never given 404 `checkpoint_not_found`.
+	//
+	// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds as it is by then.
 	//
 	// Corresponds with GET /checkpoints/{id} (the `GetCheckpoint` operationId).
 	GetCheckpoint(ctx context.Context, id CheckpointID, params *GetCheckpointParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -646,12 +676,124 @@ type ClientInterface interface {
 	// Corresponds with PUT /checkpoints/{id}/tasks/{taskId}/state (the `UploadPart` operationId).
 	UploadPart(ctx context.Context, id CheckpointID, taskID TaskID, params *UploadPartParams, body UploadPartJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// StreamEvents Follow the events of a job
+	//
+	// Server-Sent Events: what happens in the job, in order, as it happens. The answer has no end; the client closes it,
+	// and the server does when it shuts down. It is then resumed at any replica.
+	//
+	// Each event is one frame, its data one line of JSON (schema Event):
+	//
+	//     id: 0-17
+	//     event: checkpoint.triggered
+	//     data: {"type":"checkpoint.triggered","job":"default","epoch":0,…}
+	//
+	// The id is `<epoch>-<seq>`, the event's place in the job's log, which keeps the last 10 000 by default. A client that
+	// names the last id it has, in the header `Last-Event-ID` (which an EventSource sends by itself) or in
+	// `lastEventId`, is first sent everything that followed, exactly once. `0-0` stands before the first event.
+	// Without either, the stream begins now, and its first frame has nothing but the id of this place: from then on a
+	// resume is exact even if no event came.
+	//
+	// When the log does not have what followed the given id, because it was trimmed or the id was never given, the first
+	// event is `gap`. Its id is the place where the stream goes on, its data (schema EventGap) names the place that was
+	// asked for, and behind it come the checkpoints that are pending there, as `checkpoint.triggered` without an id of
+	// their own. A client that hears of a gap reads anew what it keeps beside that. A gap also comes in the middle of a
+	// stream, should the job's log have been lost.
+	//
+	// `type` lets only these events through; `gap` always comes. A comment, a line that begins with a colon, comes at
+	// once and every 15 seconds, so that both sides notice a dead connection. Where `type` held events back meanwhile,
+	// it is followed by a frame with nothing but an id, which moves the place on. A client that does not read for ten
+	// seconds what was sent is dropped, and resumes by its last id.
+	//
+	// Corresponds with GET /events (the `StreamEvents` operationId).
+	StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetHealth Liveness
 	//
 	// 200 while the process serves, whatever the store does. Restart the process when it fails.
 	//
 	// Corresponds with GET /healthz (the `GetHealth` operationId).
 	GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListJobs List the jobs
+	//
+	// Every job by name, `default` always among them, without the names of their tasks.
+	//
+	// Corresponds with GET /jobs (the `ListJobs` operationId).
+	ListJobs(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteJob Delete a job
+	//
+	// Removes the job's checkpoints, settings, schedule and statistics. Pinned checkpoints are 409 `pinned` and pending
+	// ones 409 `checkpoint_not_completed`, unless `force=true`, which ends the pending ones as aborted. The job's
+	// counter of ids, its epoch, the attempts of its tasks and its events stay, so that nothing is given twice should
+	// it come back. The `default` job goes on to exist.
+	//
+	// A job with many checkpoints goes in steps. Broken off in between, it is still there with those that are left;
+	// repeat the call.
+	//
+	// Corresponds with DELETE /jobs/{job} (the `DeleteJob` operationId).
+	DeleteJob(ctx context.Context, job JobName, params *DeleteJobParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetJob Get one job
+	//
+	// The settings that hold for the job, its own where a PUT has set them and the server's for the rest, and how the
+	// job fares. `configured` tells whether it has any of its own.
+	//
+	// `ETag` is about the settings alone, so that it stays good for an `If-Match` while checkpoints come and go.
+	// `status` changes without it, hence there is no `If-None-Match` here.
+	//
+	// Corresponds with GET /jobs/{job} (the `GetJob` operationId).
+	GetJob(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutJobWithBody Configure a job
+	//
+	// Replaces all settings of the job; a member that is left out is the server's to say. 201 when nobody had
+	// configured the job, which exists from then on. Checkpoints that are pending stay as they were triggered. Where
+	// the interval changes or a pause ends, the schedule begins anew: the first trigger falls somewhere in the
+	// interval, so that many jobs that begin together do not fire together.
+	//
+	// `If-Match` with the `ETag` of the job keeps two operators from overwriting each other, `If-None-Match: *` acts
+	// only when nobody has configured the job; else 412.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /jobs/{job} (the `PutJob` operationId).
+	PutJobWithBody(ctx context.Context, job JobName, params *PutJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutJob Configure a job
+	//
+	// Replaces all settings of the job; a member that is left out is the server's to say. 201 when nobody had
+	// configured the job, which exists from then on. Checkpoints that are pending stay as they were triggered. Where
+	// the interval changes or a pause ends, the schedule begins anew: the first trigger falls somewhere in the
+	// interval, so that many jobs that begin together do not fire together.
+	//
+	// `If-Match` with the `ETag` of the job keeps two operators from overwriting each other, `If-None-Match: *` acts
+	// only when nobody has configured the job; else 412.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /jobs/{job} (the `PutJob` operationId).
+	PutJob(ctx context.Context, job JobName, params *PutJobParams, body PutJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSchedule Get the schedule of a job
+	//
+	// When the job triggers next, what came of the last time, and in `delays` the reasons why it does not trigger right
+	// now. PUT /jobs/{job} sets the interval, pauses and resumes.
+	//
+	// However many replicas there are, one of them triggers. A tick that finds the job resting after a completion is put
+	// off until the pause is over; one that finds as many pending checkpoints as the job may have is skipped; periods
+	// in which no server reached the store are missed and are not made up for.
+	//
+	// Corresponds with GET /jobs/{job}/schedule (the `GetSchedule` operationId).
+	GetSchedule(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ForgetTask Forget a task's attempt
+	//
+	// Forgets the highest attempt that was heard from a task, which may then begin at 0 again. What it has acknowledged
+	// stays. A task that was never heard from is no error.
+	//
+	// Corresponds with DELETE /jobs/{job}/tasks/{taskId} (the `ForgetTask` operationId).
+	ForgetTask(ctx context.Context, job JobName, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetLimits Get the limits
 	//
@@ -679,8 +821,11 @@ type ClientInterface interface {
 	// 200 when the store answers, with warnings about how it is configured; 503 with the reason while the store is
 	// away or the server shuts down. Send no traffic while it fails.
 	//
+	// With `verbose` it also tells how each job fares. A job that is failing or stale is no reason for a 503: no other
+	// replica would do better.
+	//
 	// Corresponds with GET /readyz (the `GetReadiness` operationId).
-	GetReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetReadiness(ctx context.Context, params *GetReadinessParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // ListCheckpoints List checkpoints, newest first
@@ -690,7 +835,9 @@ type ClientInterface interface {
 // then, and none is listed twice.
 //
 // `status=pending&notAckedBy=task-1` is a worker's question "what is there for me to do?": pending checkpoints
-// that task-1 may acknowledge and has not acknowledged yet.
+// that task-1 may acknowledge and has not acknowledged yet. With `wait=30` it is a worker's long poll: a page that
+// would be empty is answered as soon as it is not, and after 30 seconds as it is. It asks about what there is, not
+// about what happened, so a worker that missed every event still finds out.
 //
 // Corresponds with GET /checkpoints (the `ListCheckpoints` operationId).
 func (c *Client) ListCheckpoints(ctx context.Context, params *ListCheckpointsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -719,7 +866,12 @@ func (c *Client) ListCheckpoints(ctx context.Context, params *ListCheckpointsPar
 // use the key up. Without a key, an answer of 503 `outcome_unknown` may have left a pending checkpoint that
 // lives until its timeout.
 //
-// Too many pending checkpoints in the job is 429 `too_many_pending`.
+// A trigger sooner after a completion than the job's `minPauseMs` is 409 `min_pause`; `force=true` passes that.
+// Too many pending checkpoints in the job is 429 `too_many_pending`, also with `force=true`. Both say in
+// `Retry-After` when the same trigger may work.
+//
+// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
+// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
 //
 // Takes any type of body and a specified content type.
 //
@@ -750,7 +902,12 @@ func (c *Client) TriggerCheckpointWithBody(ctx context.Context, params *TriggerC
 // use the key up. Without a key, an answer of 503 `outcome_unknown` may have left a pending checkpoint that
 // lives until its timeout.
 //
-// Too many pending checkpoints in the job is 429 `too_many_pending`.
+// A trigger sooner after a completion than the job's `minPauseMs` is 409 `min_pause`; `force=true` passes that.
+// Too many pending checkpoints in the job is 429 `too_many_pending`, also with `force=true`. Both say in
+// `Retry-After` when the same trigger may work.
+//
+// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
+// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -824,6 +981,10 @@ func (c *Client) CleanupCheckpoints(ctx context.Context, params *CleanupCheckpoi
 //
 // `ETag` is `"<id>-<revision>"`: it changes when another checkpoint becomes the latest and when this one's
 // labels, description or pin change. `Age` is the time since completion in seconds.
+//
+// With `after`, only a latest checkpoint above that id is answered, else 204. With `wait`, the answer comes as
+// soon as there is one to answer, and is 204 after so many seconds without. So `after=7&wait=30` waits for the
+// next one, and `wait=30` alone for the first.
 //
 // Corresponds with GET /checkpoints/latest (the `GetLatestCheckpoint` operationId).
 func (c *Client) GetLatestCheckpoint(ctx context.Context, params *GetLatestCheckpointParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1015,6 +1176,28 @@ func (c *Client) RecoverJob(ctx context.Context, params *RecoverJobParams, body 
 	return c.Client.Do(req)
 }
 
+// GetStats Get the statistics of a job
+//
+// What became of the job's checkpoints since its beginning, or since it was last deleted; how long the last
+// completions took and how large they were; which tasks acknowledge late; and the last restores. All of it is in
+// the store, so restarts forget nothing and every replica answers the same.
+//
+// `summary` looks back on the last 1000 completions, `tasks.slowest` on the newest completed checkpoints that are
+// still there. Percentiles are nearest rank.
+//
+// Corresponds with GET /checkpoints/stats (the `GetStats` operationId).
+func (c *Client) GetStats(ctx context.Context, params *GetStatsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetStatsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // DeleteCheckpoint Delete a checkpoint
 //
 // Removes the checkpoint and its state in any status. A pending one is aborted first. A pinned one is refused
@@ -1038,6 +1221,8 @@ func (c *Client) DeleteCheckpoint(ctx context.Context, id CheckpointID, params *
 // One checkpoint with its first 100 acknowledgements by task id; listTasks pages through all of them. A pending
 // checkpoint past its deadline is shown as expired at once. An id that was given and is gone is 404
 // `checkpoint_deleted`, one that was never given 404 `checkpoint_not_found`.
+//
+// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds as it is by then.
 //
 // Corresponds with GET /checkpoints/{id} (the `GetCheckpoint` operationId).
 func (c *Client) GetCheckpoint(ctx context.Context, id CheckpointID, params *GetCheckpointParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1706,6 +1891,47 @@ func (c *Client) UploadPart(ctx context.Context, id CheckpointID, taskID TaskID,
 	return c.Client.Do(req)
 }
 
+// StreamEvents Follow the events of a job
+//
+// Server-Sent Events: what happens in the job, in order, as it happens. The answer has no end; the client closes it,
+// and the server does when it shuts down. It is then resumed at any replica.
+//
+// Each event is one frame, its data one line of JSON (schema Event):
+//
+//	id: 0-17
+//	event: checkpoint.triggered
+//	data: {"type":"checkpoint.triggered","job":"default","epoch":0,…}
+//
+// The id is `<epoch>-<seq>`, the event's place in the job's log, which keeps the last 10 000 by default. A client that
+// names the last id it has, in the header `Last-Event-ID` (which an EventSource sends by itself) or in
+// `lastEventId`, is first sent everything that followed, exactly once. `0-0` stands before the first event.
+// Without either, the stream begins now, and its first frame has nothing but the id of this place: from then on a
+// resume is exact even if no event came.
+//
+// When the log does not have what followed the given id, because it was trimmed or the id was never given, the first
+// event is `gap`. Its id is the place where the stream goes on, its data (schema EventGap) names the place that was
+// asked for, and behind it come the checkpoints that are pending there, as `checkpoint.triggered` without an id of
+// their own. A client that hears of a gap reads anew what it keeps beside that. A gap also comes in the middle of a
+// stream, should the job's log have been lost.
+//
+// `type` lets only these events through; `gap` always comes. A comment, a line that begins with a colon, comes at
+// once and every 15 seconds, so that both sides notice a dead connection. Where `type` held events back meanwhile,
+// it is followed by a frame with nothing but an id, which moves the place on. A client that does not read for ten
+// seconds what was sent is dropped, and resumes by its last id.
+//
+// Corresponds with GET /events (the `StreamEvents` operationId).
+func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStreamEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetHealth Liveness
 //
 // 200 while the process serves, whatever the store does. Restart the process when it fails.
@@ -1713,6 +1939,157 @@ func (c *Client) UploadPart(ctx context.Context, id CheckpointID, taskID TaskID,
 // Corresponds with GET /healthz (the `GetHealth` operationId).
 func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetHealthRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListJobs List the jobs
+//
+// Every job by name, `default` always among them, without the names of their tasks.
+//
+// Corresponds with GET /jobs (the `ListJobs` operationId).
+func (c *Client) ListJobs(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListJobsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteJob Delete a job
+//
+// Removes the job's checkpoints, settings, schedule and statistics. Pinned checkpoints are 409 `pinned` and pending
+// ones 409 `checkpoint_not_completed`, unless `force=true`, which ends the pending ones as aborted. The job's
+// counter of ids, its epoch, the attempts of its tasks and its events stay, so that nothing is given twice should
+// it come back. The `default` job goes on to exist.
+//
+// A job with many checkpoints goes in steps. Broken off in between, it is still there with those that are left;
+// repeat the call.
+//
+// Corresponds with DELETE /jobs/{job} (the `DeleteJob` operationId).
+func (c *Client) DeleteJob(ctx context.Context, job JobName, params *DeleteJobParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteJobRequest(c.Server, job, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetJob Get one job
+//
+// The settings that hold for the job, its own where a PUT has set them and the server's for the rest, and how the
+// job fares. `configured` tells whether it has any of its own.
+//
+// `ETag` is about the settings alone, so that it stays good for an `If-Match` while checkpoints come and go.
+// `status` changes without it, hence there is no `If-None-Match` here.
+//
+// Corresponds with GET /jobs/{job} (the `GetJob` operationId).
+func (c *Client) GetJob(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetJobRequest(c.Server, job)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutJobWithBody Configure a job
+//
+// Replaces all settings of the job; a member that is left out is the server's to say. 201 when nobody had
+// configured the job, which exists from then on. Checkpoints that are pending stay as they were triggered. Where
+// the interval changes or a pause ends, the schedule begins anew: the first trigger falls somewhere in the
+// interval, so that many jobs that begin together do not fire together.
+//
+// `If-Match` with the `ETag` of the job keeps two operators from overwriting each other, `If-None-Match: *` acts
+// only when nobody has configured the job; else 412.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /jobs/{job} (the `PutJob` operationId).
+func (c *Client) PutJobWithBody(ctx context.Context, job JobName, params *PutJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutJobRequestWithBody(c.Server, job, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutJob Configure a job
+//
+// Replaces all settings of the job; a member that is left out is the server's to say. 201 when nobody had
+// configured the job, which exists from then on. Checkpoints that are pending stay as they were triggered. Where
+// the interval changes or a pause ends, the schedule begins anew: the first trigger falls somewhere in the
+// interval, so that many jobs that begin together do not fire together.
+//
+// `If-Match` with the `ETag` of the job keeps two operators from overwriting each other, `If-None-Match: *` acts
+// only when nobody has configured the job; else 412.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /jobs/{job} (the `PutJob` operationId).
+func (c *Client) PutJob(ctx context.Context, job JobName, params *PutJobParams, body PutJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutJobRequest(c.Server, job, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSchedule Get the schedule of a job
+//
+// When the job triggers next, what came of the last time, and in `delays` the reasons why it does not trigger right
+// now. PUT /jobs/{job} sets the interval, pauses and resumes.
+//
+// However many replicas there are, one of them triggers. A tick that finds the job resting after a completion is put
+// off until the pause is over; one that finds as many pending checkpoints as the job may have is skipped; periods
+// in which no server reached the store are missed and are not made up for.
+//
+// Corresponds with GET /jobs/{job}/schedule (the `GetSchedule` operationId).
+func (c *Client) GetSchedule(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetScheduleRequest(c.Server, job)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ForgetTask Forget a task's attempt
+//
+// Forgets the highest attempt that was heard from a task, which may then begin at 0 again. What it has acknowledged
+// stays. A task that was never heard from is no error.
+//
+// Corresponds with DELETE /jobs/{job}/tasks/{taskId} (the `ForgetTask` operationId).
+func (c *Client) ForgetTask(ctx context.Context, job JobName, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewForgetTaskRequest(c.Server, job, taskID)
 	if err != nil {
 		return nil, err
 	}
@@ -1779,9 +2156,12 @@ func (c *Client) GetContract(ctx context.Context, reqEditors ...RequestEditorFn)
 // 200 when the store answers, with warnings about how it is configured; 503 with the reason while the store is
 // away or the server shuts down. Send no traffic while it fails.
 //
+// With `verbose` it also tells how each job fares. A job that is failing or stale is no reason for a 503: no other
+// replica would do better.
+//
 // Corresponds with GET /readyz (the `GetReadiness` operationId).
-func (c *Client) GetReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetReadinessRequest(c.Server)
+func (c *Client) GetReadiness(ctx context.Context, params *GetReadinessParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetReadinessRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1880,6 +2260,18 @@ func NewListCheckpointsRequest(server string, params *ListCheckpointsParams) (*h
 
 		}
 
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -1936,6 +2328,30 @@ func NewTriggerCheckpointRequestWithBody(server string, params *TriggerCheckpoin
 		if params.Job != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "job", *params.Job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Force != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "force", *params.Force, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -2086,6 +2502,30 @@ func NewGetLatestCheckpointRequest(server string, params *GetLatestCheckpointPar
 		if params.Job != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "job", *params.Job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -2723,6 +3163,60 @@ func NewRecoverJobRequestWithBody(server string, params *RecoverJobParams, conte
 	return req, nil
 }
 
+// NewGetStatsRequest constructs an http.Request for the GetStats method
+func NewGetStatsRequest(server string, params *GetStatsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/checkpoints/stats")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Job != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "job", *params.Job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewDeleteCheckpointRequest constructs an http.Request for the DeleteCheckpoint method
 func NewDeleteCheckpointRequest(server string, id CheckpointID, params *DeleteCheckpointParams) (*http.Request, error) {
 	var err error
@@ -2849,6 +3343,30 @@ func NewGetCheckpointRequest(server string, id CheckpointID, params *GetCheckpoi
 		if params.Job != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "job", *params.Job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Until != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "until", *params.Until, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -4694,6 +5212,99 @@ func NewUploadPartRequestWithBody(server string, id CheckpointID, taskID TaskID,
 	return req, nil
 }
 
+// NewStreamEventsRequest constructs an http.Request for the StreamEvents method
+func NewStreamEventsRequest(server string, params *StreamEventsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/events")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Job != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "job", *params.Job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.LastEventID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "lastEventId", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Type != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "type", params.Type, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.LastEventIDHeader != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventIDHeader, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetHealthRequest constructs an http.Request for the GetHealth method
 func NewGetHealthRequest(server string) (*http.Request, error) {
 	var err error
@@ -4714,6 +5325,291 @@ func NewGetHealthRequest(server string) (*http.Request, error) {
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListJobsRequest constructs an http.Request for the ListJobs method
+func NewListJobsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/jobs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteJobRequest constructs an http.Request for the DeleteJob method
+func NewDeleteJobRequest(server string, job JobName, params *DeleteJobParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job", job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/jobs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Force != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "force", *params.Force, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetJobRequest constructs an http.Request for the GetJob method
+func NewGetJobRequest(server string, job JobName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job", job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/jobs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutJobRequest calls the generic PutJob builder with application/json body
+func NewPutJobRequest(server string, job JobName, params *PutJobParams, body PutJobJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutJobRequestWithBody(server, job, params, "application/json", bodyReader)
+}
+
+// NewPutJobRequestWithBody constructs an http.Request for the PutJob method, with any body, and a specified content type
+func NewPutJobRequestWithBody(server string, job JobName, params *PutJobParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job", job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/jobs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetScheduleRequest constructs an http.Request for the GetSchedule method
+func NewGetScheduleRequest(server string, job JobName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job", job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/jobs/%s/schedule", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewForgetTaskRequest constructs an http.Request for the ForgetTask method
+func NewForgetTaskRequest(server string, job JobName, taskID TaskID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job", job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "taskId", taskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/jobs/%s/tasks/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -4803,7 +5699,7 @@ func NewGetContractRequest(server string) (*http.Request, error) {
 }
 
 // NewGetReadinessRequest constructs an http.Request for the GetReadiness method
-func NewGetReadinessRequest(server string) (*http.Request, error) {
+func NewGetReadinessRequest(server string, params *GetReadinessParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4819,6 +5715,33 @@ func NewGetReadinessRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Verbose != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "verbose", *params.Verbose, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -4880,7 +5803,9 @@ type ClientWithResponsesInterface interface {
 	// then, and none is listed twice.
 	//
 	// `status=pending&notAckedBy=task-1` is a worker's question "what is there for me to do?": pending checkpoints
-	// that task-1 may acknowledge and has not acknowledged yet.
+	// that task-1 may acknowledge and has not acknowledged yet. With `wait=30` it is a worker's long poll: a page that
+	// would be empty is answered as soon as it is not, and after 30 seconds as it is. It asks about what there is, not
+	// about what happened, so a worker that missed every event still finds out.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -4901,7 +5826,12 @@ type ClientWithResponsesInterface interface {
 	// use the key up. Without a key, an answer of 503 `outcome_unknown` may have left a pending checkpoint that
 	// lives until its timeout.
 	//
-	// Too many pending checkpoints in the job is 429 `too_many_pending`.
+	// A trigger sooner after a completion than the job's `minPauseMs` is 409 `min_pause`; `force=true` passes that.
+	// Too many pending checkpoints in the job is 429 `too_many_pending`, also with `force=true`. Both say in
+	// `Retry-After` when the same trigger may work.
+	//
+	// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
+	// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4922,7 +5852,12 @@ type ClientWithResponsesInterface interface {
 	// use the key up. Without a key, an answer of 503 `outcome_unknown` may have left a pending checkpoint that
 	// lives until its timeout.
 	//
-	// Too many pending checkpoints in the job is 429 `too_many_pending`.
+	// A trigger sooner after a completion than the job's `minPauseMs` is 409 `min_pause`; `force=true` passes that.
+	// Too many pending checkpoints in the job is 429 `too_many_pending`, also with `force=true`. Both say in
+	// `Retry-After` when the same trigger may work.
+	//
+	// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
+	// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4966,6 +5901,10 @@ type ClientWithResponsesInterface interface {
 	//
 	// `ETag` is `"<id>-<revision>"`: it changes when another checkpoint becomes the latest and when this one's
 	// labels, description or pin change. `Age` is the time since completion in seconds.
+	//
+	// With `after`, only a latest checkpoint above that id is answered, else 204. With `wait`, the answer comes as
+	// soon as there is one to answer, and is 204 after so many seconds without. So `after=7&wait=30` waits for the
+	// next one, and `wait=30` alone for the first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5073,6 +6012,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /checkpoints/recover (the `RecoverJob` operationId).
 	RecoverJobWithResponse(ctx context.Context, params *RecoverJobParams, body RecoverJobJSONRequestBody, reqEditors ...RequestEditorFn) (*RecoverJobResponse, error)
 
+	// GetStatsWithResponse Get the statistics of a job
+	//
+	// What became of the job's checkpoints since its beginning, or since it was last deleted; how long the last
+	// completions took and how large they were; which tasks acknowledge late; and the last restores. All of it is in
+	// the store, so restarts forget nothing and every replica answers the same.
+	//
+	// `summary` looks back on the last 1000 completions, `tasks.slowest` on the newest completed checkpoints that are
+	// still there. Percentiles are nearest rank.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /checkpoints/stats (the `GetStats` operationId).
+	GetStatsWithResponse(ctx context.Context, params *GetStatsParams, reqEditors ...RequestEditorFn) (*GetStatsResponse, error)
+
 	// DeleteCheckpointWithResponse Delete a checkpoint
 	//
 	// Removes the checkpoint and its state in any status. A pending one is aborted first. A pinned one is refused
@@ -5088,6 +6041,8 @@ type ClientWithResponsesInterface interface {
 	// One checkpoint with its first 100 acknowledgements by task id; listTasks pages through all of them. A pending
 	// checkpoint past its deadline is shown as expired at once. An id that was given and is gone is 404
 	// `checkpoint_deleted`, one that was never given 404 `checkpoint_not_found`.
+	//
+	// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds as it is by then.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5472,6 +6427,39 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /checkpoints/{id}/tasks/{taskId}/state (the `UploadPart` operationId).
 	UploadPartWithResponse(ctx context.Context, id CheckpointID, taskID TaskID, params *UploadPartParams, body UploadPartJSONRequestBody, reqEditors ...RequestEditorFn) (*UploadPartResponse, error)
 
+	// StreamEventsWithResponse Follow the events of a job
+	//
+	// Server-Sent Events: what happens in the job, in order, as it happens. The answer has no end; the client closes it,
+	// and the server does when it shuts down. It is then resumed at any replica.
+	//
+	// Each event is one frame, its data one line of JSON (schema Event):
+	//
+	//     id: 0-17
+	//     event: checkpoint.triggered
+	//     data: {"type":"checkpoint.triggered","job":"default","epoch":0,…}
+	//
+	// The id is `<epoch>-<seq>`, the event's place in the job's log, which keeps the last 10 000 by default. A client that
+	// names the last id it has, in the header `Last-Event-ID` (which an EventSource sends by itself) or in
+	// `lastEventId`, is first sent everything that followed, exactly once. `0-0` stands before the first event.
+	// Without either, the stream begins now, and its first frame has nothing but the id of this place: from then on a
+	// resume is exact even if no event came.
+	//
+	// When the log does not have what followed the given id, because it was trimmed or the id was never given, the first
+	// event is `gap`. Its id is the place where the stream goes on, its data (schema EventGap) names the place that was
+	// asked for, and behind it come the checkpoints that are pending there, as `checkpoint.triggered` without an id of
+	// their own. A client that hears of a gap reads anew what it keeps beside that. A gap also comes in the middle of a
+	// stream, should the job's log have been lost.
+	//
+	// `type` lets only these events through; `gap` always comes. A comment, a line that begins with a colon, comes at
+	// once and every 15 seconds, so that both sides notice a dead connection. Where `type` held events back meanwhile,
+	// it is followed by a frame with nothing but an id, which moves the place on. A client that does not read for ten
+	// seconds what was sent is dropped, and resumes by its last id.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /events (the `StreamEvents` operationId).
+	StreamEventsWithResponse(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*StreamEventsResponse, error)
+
 	// GetHealthWithResponse Liveness
 	//
 	// 200 while the process serves, whatever the store does. Restart the process when it fails.
@@ -5480,6 +6468,97 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /healthz (the `GetHealth` operationId).
 	GetHealthWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetHealthResponse, error)
+
+	// ListJobsWithResponse List the jobs
+	//
+	// Every job by name, `default` always among them, without the names of their tasks.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /jobs (the `ListJobs` operationId).
+	ListJobsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListJobsResponse, error)
+
+	// DeleteJobWithResponse Delete a job
+	//
+	// Removes the job's checkpoints, settings, schedule and statistics. Pinned checkpoints are 409 `pinned` and pending
+	// ones 409 `checkpoint_not_completed`, unless `force=true`, which ends the pending ones as aborted. The job's
+	// counter of ids, its epoch, the attempts of its tasks and its events stay, so that nothing is given twice should
+	// it come back. The `default` job goes on to exist.
+	//
+	// A job with many checkpoints goes in steps. Broken off in between, it is still there with those that are left;
+	// repeat the call.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /jobs/{job} (the `DeleteJob` operationId).
+	DeleteJobWithResponse(ctx context.Context, job JobName, params *DeleteJobParams, reqEditors ...RequestEditorFn) (*DeleteJobResponse, error)
+
+	// GetJobWithResponse Get one job
+	//
+	// The settings that hold for the job, its own where a PUT has set them and the server's for the rest, and how the
+	// job fares. `configured` tells whether it has any of its own.
+	//
+	// `ETag` is about the settings alone, so that it stays good for an `If-Match` while checkpoints come and go.
+	// `status` changes without it, hence there is no `If-None-Match` here.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /jobs/{job} (the `GetJob` operationId).
+	GetJobWithResponse(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*GetJobResponse, error)
+
+	// PutJobWithBodyWithResponse Configure a job
+	//
+	// Replaces all settings of the job; a member that is left out is the server's to say. 201 when nobody had
+	// configured the job, which exists from then on. Checkpoints that are pending stay as they were triggered. Where
+	// the interval changes or a pause ends, the schedule begins anew: the first trigger falls somewhere in the
+	// interval, so that many jobs that begin together do not fire together.
+	//
+	// `If-Match` with the `ETag` of the job keeps two operators from overwriting each other, `If-None-Match: *` acts
+	// only when nobody has configured the job; else 412.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /jobs/{job} (the `PutJob` operationId).
+	PutJobWithBodyWithResponse(ctx context.Context, job JobName, params *PutJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutJobResponse, error)
+
+	// PutJobWithResponse Configure a job
+	//
+	// Replaces all settings of the job; a member that is left out is the server's to say. 201 when nobody had
+	// configured the job, which exists from then on. Checkpoints that are pending stay as they were triggered. Where
+	// the interval changes or a pause ends, the schedule begins anew: the first trigger falls somewhere in the
+	// interval, so that many jobs that begin together do not fire together.
+	//
+	// `If-Match` with the `ETag` of the job keeps two operators from overwriting each other, `If-None-Match: *` acts
+	// only when nobody has configured the job; else 412.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /jobs/{job} (the `PutJob` operationId).
+	PutJobWithResponse(ctx context.Context, job JobName, params *PutJobParams, body PutJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PutJobResponse, error)
+
+	// GetScheduleWithResponse Get the schedule of a job
+	//
+	// When the job triggers next, what came of the last time, and in `delays` the reasons why it does not trigger right
+	// now. PUT /jobs/{job} sets the interval, pauses and resumes.
+	//
+	// However many replicas there are, one of them triggers. A tick that finds the job resting after a completion is put
+	// off until the pause is over; one that finds as many pending checkpoints as the job may have is skipped; periods
+	// in which no server reached the store are missed and are not made up for.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /jobs/{job}/schedule (the `GetSchedule` operationId).
+	GetScheduleWithResponse(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*GetScheduleResponse, error)
+
+	// ForgetTaskWithResponse Forget a task's attempt
+	//
+	// Forgets the highest attempt that was heard from a task, which may then begin at 0 again. What it has acknowledged
+	// stays. A task that was never heard from is no error.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /jobs/{job}/tasks/{taskId} (the `ForgetTask` operationId).
+	ForgetTaskWithResponse(ctx context.Context, job JobName, taskID TaskID, reqEditors ...RequestEditorFn) (*ForgetTaskResponse, error)
 
 	// GetLimitsWithResponse Get the limits
 	//
@@ -5513,10 +6592,13 @@ type ClientWithResponsesInterface interface {
 	// 200 when the store answers, with warnings about how it is configured; 503 with the reason while the store is
 	// away or the server shuts down. Send no traffic while it fails.
 	//
+	// With `verbose` it also tells how each job fares. A job that is failing or stale is no reason for a 503: no other
+	// replica would do better.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /readyz (the `GetReadiness` operationId).
-	GetReadinessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetReadinessResponse, error)
+	GetReadinessWithResponse(ctx context.Context, params *GetReadinessParams, reqEditors ...RequestEditorFn) (*GetReadinessResponse, error)
 }
 
 // ListCheckpointsResponse503Headers the declared response headers of an HTTP 503 response for ListCheckpoints
@@ -5614,6 +6696,11 @@ type TriggerCheckpointResponse201Headers struct {
 	Location string
 }
 
+// TriggerCheckpointResponse409Headers the declared response headers of an HTTP 409 response for TriggerCheckpoint
+type TriggerCheckpointResponse409Headers struct {
+	RetryAfter *int
+}
+
 // TriggerCheckpointResponse429Headers the declared response headers of an HTTP 429 response for TriggerCheckpoint
 type TriggerCheckpointResponse429Headers struct {
 	RetryAfter *int
@@ -5642,6 +6729,8 @@ type TriggerCheckpointResponse struct {
 	ApplicationProblemJSON403 *Forbidden
 	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
 	ApplicationProblemJSON406 *NotAcceptable
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *TooSoon
 	// ApplicationProblemJSON410 the response for an HTTP 410 `application/problem+json` response
 	ApplicationProblemJSON410 *Gone
 	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
@@ -5662,6 +6751,8 @@ type TriggerCheckpointResponse struct {
 	Headers200 *TriggerCheckpointResponse200Headers
 	// Headers201 the parsed response headers for an HTTP 201 response
 	Headers201 *TriggerCheckpointResponse201Headers
+	// Headers409 the parsed response headers for an HTTP 409 response
+	Headers409 *TriggerCheckpointResponse409Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *TriggerCheckpointResponse429Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
@@ -5693,6 +6784,11 @@ func (r TriggerCheckpointResponse) GetApplicationProblemJSON403() *Forbidden {
 // GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
 func (r TriggerCheckpointResponse) GetApplicationProblemJSON406() *NotAcceptable {
 	return r.ApplicationProblemJSON406
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r TriggerCheckpointResponse) GetApplicationProblemJSON409() *TooSoon {
+	return r.ApplicationProblemJSON409
 }
 
 // GetApplicationProblemJSON410 returns the response for an HTTP 410 `application/problem+json` response
@@ -6797,6 +7893,89 @@ func (r RecoverJobResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RecoverJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetStatsResponse503Headers the declared response headers of an HTTP 503 response for GetStats
+type GetStatsResponse503Headers struct {
+	RetryAfter *int
+}
+
+type GetStatsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Stats
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
+	ApplicationProblemJSON406 *NotAcceptable
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetStatsResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetStatsResponse) GetJSON200() *Stats {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetStatsResponse) GetApplicationProblemJSON400() *BadRequest {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetStatsResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
+func (r GetStatsResponse) GetApplicationProblemJSON406() *NotAcceptable {
+	return r.ApplicationProblemJSON406
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetStatsResponse) GetApplicationProblemJSON500() *InternalError {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetStatsResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetStatsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetStatsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetStatsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetStatsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9409,6 +10588,82 @@ func (r UploadPartResponse) ContentType() string {
 	return ""
 }
 
+// StreamEventsResponse503Headers the declared response headers of an HTTP 503 response for StreamEvents
+type StreamEventsResponse503Headers struct {
+	RetryAfter *int
+}
+
+type StreamEventsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
+	ApplicationProblemJSON406 *NotAcceptable
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *StreamEventsResponse503Headers
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r StreamEventsResponse) GetApplicationProblemJSON400() *BadRequest {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r StreamEventsResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
+func (r StreamEventsResponse) GetApplicationProblemJSON406() *NotAcceptable {
+	return r.ApplicationProblemJSON406
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r StreamEventsResponse) GetApplicationProblemJSON500() *InternalError {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r StreamEventsResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r StreamEventsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StreamEventsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StreamEventsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StreamEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetHealthResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9458,6 +10713,575 @@ func (r GetHealthResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetHealthResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListJobsResponse503Headers the declared response headers of an HTTP 503 response for ListJobs
+type ListJobsResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ListJobsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *JobList
+	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
+	ApplicationProblemJSON406 *NotAcceptable
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListJobsResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListJobsResponse) GetJSON200() *JobList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
+func (r ListJobsResponse) GetApplicationProblemJSON406() *NotAcceptable {
+	return r.ApplicationProblemJSON406
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListJobsResponse) GetApplicationProblemJSON500() *InternalError {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListJobsResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListJobsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListJobsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListJobsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListJobsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteJobResponse503Headers the declared response headers of an HTTP 503 response for DeleteJob
+type DeleteJobResponse503Headers struct {
+	RetryAfter *int
+}
+
+type DeleteJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
+	ApplicationProblemJSON406 *NotAcceptable
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *PreconditionFailed
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteJobResponse503Headers
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r DeleteJobResponse) GetApplicationProblemJSON400() *BadRequest {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeleteJobResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r DeleteJobResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
+func (r DeleteJobResponse) GetApplicationProblemJSON406() *NotAcceptable {
+	return r.ApplicationProblemJSON406
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r DeleteJobResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON412 returns the response for an HTTP 412 `application/problem+json` response
+func (r DeleteJobResponse) GetApplicationProblemJSON412() *PreconditionFailed {
+	return r.ApplicationProblemJSON412
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r DeleteJobResponse) GetApplicationProblemJSON500() *InternalError {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r DeleteJobResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetJobResponse200Headers the declared response headers of an HTTP 200 response for GetJob
+type GetJobResponse200Headers struct {
+	ETag string
+}
+
+// GetJobResponse503Headers the declared response headers of an HTTP 503 response for GetJob
+type GetJobResponse503Headers struct {
+	RetryAfter *int
+}
+
+type GetJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *JobAnswer
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
+	ApplicationProblemJSON406 *NotAcceptable
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetJobResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetJobResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetJobResponse) GetJSON200() *JobAnswer {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetJobResponse) GetApplicationProblemJSON400() *BadRequest {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetJobResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
+func (r GetJobResponse) GetApplicationProblemJSON406() *NotAcceptable {
+	return r.ApplicationProblemJSON406
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetJobResponse) GetApplicationProblemJSON500() *InternalError {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetJobResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PutJobResponse200Headers the declared response headers of an HTTP 200 response for PutJob
+type PutJobResponse200Headers struct {
+	ETag string
+}
+
+// PutJobResponse201Headers the declared response headers of an HTTP 201 response for PutJob
+type PutJobResponse201Headers struct {
+	ETag     string
+	Location string
+}
+
+// PutJobResponse503Headers the declared response headers of an HTTP 503 response for PutJob
+type PutJobResponse503Headers struct {
+	RetryAfter *int
+}
+
+// PutJobResponse507Headers the declared response headers of an HTTP 507 response for PutJob
+type PutJobResponse507Headers struct {
+	RetryAfter *int
+}
+
+type PutJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *JobAnswer
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *JobState
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
+	ApplicationProblemJSON406 *NotAcceptable
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *PreconditionFailed
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Unprocessable
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// ApplicationProblemJSON507 the response for an HTTP 507 `application/problem+json` response
+	ApplicationProblemJSON507 *StoreFull
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PutJobResponse200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *PutJobResponse201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PutJobResponse503Headers
+	// Headers507 the parsed response headers for an HTTP 507 response
+	Headers507 *PutJobResponse507Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutJobResponse) GetJSON200() *JobAnswer {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r PutJobResponse) GetJSON201() *JobState {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r PutJobResponse) GetApplicationProblemJSON400() *BadRequest {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r PutJobResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
+func (r PutJobResponse) GetApplicationProblemJSON406() *NotAcceptable {
+	return r.ApplicationProblemJSON406
+}
+
+// GetApplicationProblemJSON412 returns the response for an HTTP 412 `application/problem+json` response
+func (r PutJobResponse) GetApplicationProblemJSON412() *PreconditionFailed {
+	return r.ApplicationProblemJSON412
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r PutJobResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r PutJobResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r PutJobResponse) GetApplicationProblemJSON422() *Unprocessable {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r PutJobResponse) GetApplicationProblemJSON500() *InternalError {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r PutJobResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetApplicationProblemJSON507 returns the response for an HTTP 507 `application/problem+json` response
+func (r PutJobResponse) GetApplicationProblemJSON507() *StoreFull {
+	return r.ApplicationProblemJSON507
+}
+
+// GetBody returns the raw response body bytes
+func (r PutJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetScheduleResponse503Headers the declared response headers of an HTTP 503 response for GetSchedule
+type GetScheduleResponse503Headers struct {
+	RetryAfter *int
+}
+
+type GetScheduleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Schedule
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
+	ApplicationProblemJSON406 *NotAcceptable
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetScheduleResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetScheduleResponse) GetJSON200() *Schedule {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetScheduleResponse) GetApplicationProblemJSON400() *BadRequest {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetScheduleResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
+func (r GetScheduleResponse) GetApplicationProblemJSON406() *NotAcceptable {
+	return r.ApplicationProblemJSON406
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetScheduleResponse) GetApplicationProblemJSON500() *InternalError {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetScheduleResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetScheduleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetScheduleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetScheduleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetScheduleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ForgetTaskResponse503Headers the declared response headers of an HTTP 503 response for ForgetTask
+type ForgetTaskResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ForgetTaskResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
+	ApplicationProblemJSON406 *NotAcceptable
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ForgetTaskResponse503Headers
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ForgetTaskResponse) GetApplicationProblemJSON400() *BadRequest {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ForgetTaskResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ForgetTaskResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
+func (r ForgetTaskResponse) GetApplicationProblemJSON406() *NotAcceptable {
+	return r.ApplicationProblemJSON406
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ForgetTaskResponse) GetApplicationProblemJSON500() *InternalError {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ForgetTaskResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ForgetTaskResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ForgetTaskResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ForgetTaskResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ForgetTaskResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9632,6 +11456,8 @@ type GetReadinessResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Readiness
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
 	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
 	ApplicationProblemJSON406 *NotAcceptable
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
@@ -9645,6 +11471,11 @@ type GetReadinessResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r GetReadinessResponse) GetJSON200() *Readiness {
 	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetReadinessResponse) GetApplicationProblemJSON400() *BadRequest {
+	return r.ApplicationProblemJSON400
 }
 
 // GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
@@ -9698,7 +11529,9 @@ func (r GetReadinessResponse) ContentType() string {
 // then, and none is listed twice.
 //
 // `status=pending&notAckedBy=task-1` is a worker's question "what is there for me to do?": pending checkpoints
-// that task-1 may acknowledge and has not acknowledged yet.
+// that task-1 may acknowledge and has not acknowledged yet. With `wait=30` it is a worker's long poll: a page that
+// would be empty is answered as soon as it is not, and after 30 seconds as it is. It asks about what there is, not
+// about what happened, so a worker that missed every event still finds out.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -9725,7 +11558,12 @@ func (c *ClientWithResponses) ListCheckpointsWithResponse(ctx context.Context, p
 // use the key up. Without a key, an answer of 503 `outcome_unknown` may have left a pending checkpoint that
 // lives until its timeout.
 //
-// Too many pending checkpoints in the job is 429 `too_many_pending`.
+// A trigger sooner after a completion than the job's `minPauseMs` is 409 `min_pause`; `force=true` passes that.
+// Too many pending checkpoints in the job is 429 `too_many_pending`, also with `force=true`. Both say in
+// `Retry-After` when the same trigger may work.
+//
+// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
+// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -9752,7 +11590,12 @@ func (c *ClientWithResponses) TriggerCheckpointWithBodyWithResponse(ctx context.
 // use the key up. Without a key, an answer of 503 `outcome_unknown` may have left a pending checkpoint that
 // lives until its timeout.
 //
-// Too many pending checkpoints in the job is 429 `too_many_pending`.
+// A trigger sooner after a completion than the job's `minPauseMs` is 409 `min_pause`; `force=true` passes that.
+// Too many pending checkpoints in the job is 429 `too_many_pending`, also with `force=true`. Both say in
+// `Retry-After` when the same trigger may work.
+//
+// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
+// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -9814,6 +11657,10 @@ func (c *ClientWithResponses) CleanupCheckpointsWithResponse(ctx context.Context
 //
 // `ETag` is `"<id>-<revision>"`: it changes when another checkpoint becomes the latest and when this one's
 // labels, description or pin change. `Age` is the time since completion in seconds.
+//
+// With `after`, only a latest checkpoint above that id is answered, else 204. With `wait`, the answer comes as
+// soon as there is one to answer, and is 204 after so many seconds without. So `after=7&wait=30` waits for the
+// next one, and `wait=30` alone for the first.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -9981,6 +11828,26 @@ func (c *ClientWithResponses) RecoverJobWithResponse(ctx context.Context, params
 	return ParseRecoverJobResponse(rsp)
 }
 
+// GetStatsWithResponse Get the statistics of a job
+//
+// What became of the job's checkpoints since its beginning, or since it was last deleted; how long the last
+// completions took and how large they were; which tasks acknowledge late; and the last restores. All of it is in
+// the store, so restarts forget nothing and every replica answers the same.
+//
+// `summary` looks back on the last 1000 completions, `tasks.slowest` on the newest completed checkpoints that are
+// still there. Percentiles are nearest rank.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /checkpoints/stats (the `GetStats` operationId).
+func (c *ClientWithResponses) GetStatsWithResponse(ctx context.Context, params *GetStatsParams, reqEditors ...RequestEditorFn) (*GetStatsResponse, error) {
+	rsp, err := c.GetStats(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetStatsResponse(rsp)
+}
+
 // DeleteCheckpointWithResponse Delete a checkpoint
 //
 // Removes the checkpoint and its state in any status. A pending one is aborted first. A pinned one is refused
@@ -10002,6 +11869,8 @@ func (c *ClientWithResponses) DeleteCheckpointWithResponse(ctx context.Context, 
 // One checkpoint with its first 100 acknowledgements by task id; listTasks pages through all of them. A pending
 // checkpoint past its deadline is shown as expired at once. An id that was given and is gone is 404
 // `checkpoint_deleted`, one that was never given 404 `checkpoint_not_found`.
+//
+// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds as it is by then.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -10572,6 +12441,45 @@ func (c *ClientWithResponses) UploadPartWithResponse(ctx context.Context, id Che
 	return ParseUploadPartResponse(rsp)
 }
 
+// StreamEventsWithResponse Follow the events of a job
+//
+// Server-Sent Events: what happens in the job, in order, as it happens. The answer has no end; the client closes it,
+// and the server does when it shuts down. It is then resumed at any replica.
+//
+// Each event is one frame, its data one line of JSON (schema Event):
+//
+//	id: 0-17
+//	event: checkpoint.triggered
+//	data: {"type":"checkpoint.triggered","job":"default","epoch":0,…}
+//
+// The id is `<epoch>-<seq>`, the event's place in the job's log, which keeps the last 10 000 by default. A client that
+// names the last id it has, in the header `Last-Event-ID` (which an EventSource sends by itself) or in
+// `lastEventId`, is first sent everything that followed, exactly once. `0-0` stands before the first event.
+// Without either, the stream begins now, and its first frame has nothing but the id of this place: from then on a
+// resume is exact even if no event came.
+//
+// When the log does not have what followed the given id, because it was trimmed or the id was never given, the first
+// event is `gap`. Its id is the place where the stream goes on, its data (schema EventGap) names the place that was
+// asked for, and behind it come the checkpoints that are pending there, as `checkpoint.triggered` without an id of
+// their own. A client that hears of a gap reads anew what it keeps beside that. A gap also comes in the middle of a
+// stream, should the job's log have been lost.
+//
+// `type` lets only these events through; `gap` always comes. A comment, a line that begins with a colon, comes at
+// once and every 15 seconds, so that both sides notice a dead connection. Where `type` held events back meanwhile,
+// it is followed by a frame with nothing but an id, which moves the place on. A client that does not read for ten
+// seconds what was sent is dropped, and resumes by its last id.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /events (the `StreamEvents` operationId).
+func (c *ClientWithResponses) StreamEventsWithResponse(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*StreamEventsResponse, error) {
+	rsp, err := c.StreamEvents(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStreamEventsResponse(rsp)
+}
+
 // GetHealthWithResponse Liveness
 //
 // 200 while the process serves, whatever the store does. Restart the process when it fails.
@@ -10585,6 +12493,139 @@ func (c *ClientWithResponses) GetHealthWithResponse(ctx context.Context, reqEdit
 		return nil, err
 	}
 	return ParseGetHealthResponse(rsp)
+}
+
+// ListJobsWithResponse List the jobs
+//
+// Every job by name, `default` always among them, without the names of their tasks.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /jobs (the `ListJobs` operationId).
+func (c *ClientWithResponses) ListJobsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListJobsResponse, error) {
+	rsp, err := c.ListJobs(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListJobsResponse(rsp)
+}
+
+// DeleteJobWithResponse Delete a job
+//
+// Removes the job's checkpoints, settings, schedule and statistics. Pinned checkpoints are 409 `pinned` and pending
+// ones 409 `checkpoint_not_completed`, unless `force=true`, which ends the pending ones as aborted. The job's
+// counter of ids, its epoch, the attempts of its tasks and its events stay, so that nothing is given twice should
+// it come back. The `default` job goes on to exist.
+//
+// A job with many checkpoints goes in steps. Broken off in between, it is still there with those that are left;
+// repeat the call.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /jobs/{job} (the `DeleteJob` operationId).
+func (c *ClientWithResponses) DeleteJobWithResponse(ctx context.Context, job JobName, params *DeleteJobParams, reqEditors ...RequestEditorFn) (*DeleteJobResponse, error) {
+	rsp, err := c.DeleteJob(ctx, job, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteJobResponse(rsp)
+}
+
+// GetJobWithResponse Get one job
+//
+// The settings that hold for the job, its own where a PUT has set them and the server's for the rest, and how the
+// job fares. `configured` tells whether it has any of its own.
+//
+// `ETag` is about the settings alone, so that it stays good for an `If-Match` while checkpoints come and go.
+// `status` changes without it, hence there is no `If-None-Match` here.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /jobs/{job} (the `GetJob` operationId).
+func (c *ClientWithResponses) GetJobWithResponse(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*GetJobResponse, error) {
+	rsp, err := c.GetJob(ctx, job, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetJobResponse(rsp)
+}
+
+// PutJobWithBodyWithResponse Configure a job
+//
+// Replaces all settings of the job; a member that is left out is the server's to say. 201 when nobody had
+// configured the job, which exists from then on. Checkpoints that are pending stay as they were triggered. Where
+// the interval changes or a pause ends, the schedule begins anew: the first trigger falls somewhere in the
+// interval, so that many jobs that begin together do not fire together.
+//
+// `If-Match` with the `ETag` of the job keeps two operators from overwriting each other, `If-None-Match: *` acts
+// only when nobody has configured the job; else 412.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /jobs/{job} (the `PutJob` operationId).
+func (c *ClientWithResponses) PutJobWithBodyWithResponse(ctx context.Context, job JobName, params *PutJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutJobResponse, error) {
+	rsp, err := c.PutJobWithBody(ctx, job, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutJobResponse(rsp)
+}
+
+// PutJobWithResponse Configure a job
+//
+// Replaces all settings of the job; a member that is left out is the server's to say. 201 when nobody had
+// configured the job, which exists from then on. Checkpoints that are pending stay as they were triggered. Where
+// the interval changes or a pause ends, the schedule begins anew: the first trigger falls somewhere in the
+// interval, so that many jobs that begin together do not fire together.
+//
+// `If-Match` with the `ETag` of the job keeps two operators from overwriting each other, `If-None-Match: *` acts
+// only when nobody has configured the job; else 412.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /jobs/{job} (the `PutJob` operationId).
+func (c *ClientWithResponses) PutJobWithResponse(ctx context.Context, job JobName, params *PutJobParams, body PutJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PutJobResponse, error) {
+	rsp, err := c.PutJob(ctx, job, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutJobResponse(rsp)
+}
+
+// GetScheduleWithResponse Get the schedule of a job
+//
+// When the job triggers next, what came of the last time, and in `delays` the reasons why it does not trigger right
+// now. PUT /jobs/{job} sets the interval, pauses and resumes.
+//
+// However many replicas there are, one of them triggers. A tick that finds the job resting after a completion is put
+// off until the pause is over; one that finds as many pending checkpoints as the job may have is skipped; periods
+// in which no server reached the store are missed and are not made up for.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /jobs/{job}/schedule (the `GetSchedule` operationId).
+func (c *ClientWithResponses) GetScheduleWithResponse(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*GetScheduleResponse, error) {
+	rsp, err := c.GetSchedule(ctx, job, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetScheduleResponse(rsp)
+}
+
+// ForgetTaskWithResponse Forget a task's attempt
+//
+// Forgets the highest attempt that was heard from a task, which may then begin at 0 again. What it has acknowledged
+// stays. A task that was never heard from is no error.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /jobs/{job}/tasks/{taskId} (the `ForgetTask` operationId).
+func (c *ClientWithResponses) ForgetTaskWithResponse(ctx context.Context, job JobName, taskID TaskID, reqEditors ...RequestEditorFn) (*ForgetTaskResponse, error) {
+	rsp, err := c.ForgetTask(ctx, job, taskID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseForgetTaskResponse(rsp)
 }
 
 // GetLimitsWithResponse Get the limits
@@ -10637,11 +12678,14 @@ func (c *ClientWithResponses) GetContractWithResponse(ctx context.Context, reqEd
 // 200 when the store answers, with warnings about how it is configured; 503 with the reason while the store is
 // away or the server shuts down. Send no traffic while it fails.
 //
+// With `verbose` it also tells how each job fares. A job that is failing or stale is no reason for a 503: no other
+// replica would do better.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /readyz (the `GetReadiness` operationId).
-func (c *ClientWithResponses) GetReadinessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetReadinessResponse, error) {
-	rsp, err := c.GetReadiness(ctx, reqEditors...)
+func (c *ClientWithResponses) GetReadinessWithResponse(ctx context.Context, params *GetReadinessParams, reqEditors ...RequestEditorFn) (*GetReadinessResponse, error) {
+	rsp, err := c.GetReadiness(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -10771,6 +12815,13 @@ func ParseTriggerCheckpointResponse(rsp *http.Response) (*TriggerCheckpointRespo
 		}
 		response.ApplicationProblemJSON406 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest TooSoon
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 410:
 		var dest Gone
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -10864,6 +12915,16 @@ func ParseTriggerCheckpointResponse(rsp *http.Response) (*TriggerCheckpointRespo
 			headers.Location = value
 		}
 		response.Headers201 = &headers
+	case rsp.StatusCode == 409:
+		var headers TriggerCheckpointResponse409Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers409 = &headers
 	case rsp.StatusCode == 429:
 		var headers TriggerCheckpointResponse429Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -11014,6 +13075,9 @@ func ParseGetLatestCheckpointResponse(rsp *http.Response) (*GetLatestCheckpointR
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case rsp.StatusCode == 204:
+		break // No content-type
 
 	case rsp.StatusCode == 304:
 		break // No content-type
@@ -12017,6 +14081,80 @@ func ParseRecoverJobResponse(rsp *http.Response) (*RecoverJobResponse, error) {
 			headers.RetryAfter = &value
 		}
 		response.Headers507 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetStatsResponse parses an HTTP response from a GetStatsWithResponse call
+func ParseGetStatsResponse(rsp *http.Response) (*GetStatsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetStatsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Stats
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
+		var dest NotAcceptable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON406 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetStatsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -14661,6 +16799,73 @@ func ParseUploadPartResponse(rsp *http.Response) (*UploadPartResponse, error) {
 	return response, nil
 }
 
+// ParseStreamEventsResponse parses an HTTP response from a StreamEventsWithResponse call
+func ParseStreamEventsResponse(rsp *http.Response) (*StreamEventsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StreamEventsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
+		var dest NotAcceptable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON406 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers StreamEventsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetHealthResponse parses an HTTP response from a GetHealthWithResponse call
 func ParseGetHealthResponse(rsp *http.Response) (*GetHealthResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -14696,6 +16901,545 @@ func ParseGetHealthResponse(rsp *http.Response) (*GetHealthResponse, error) {
 		}
 		response.ApplicationProblemJSON500 = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseListJobsResponse parses an HTTP response from a ListJobsWithResponse call
+func ParseListJobsResponse(rsp *http.Response) (*ListJobsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest JobList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
+		var dest NotAcceptable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON406 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListJobsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteJobResponse parses an HTTP response from a DeleteJobWithResponse call
+func ParseDeleteJobResponse(rsp *http.Response) (*DeleteJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
+		var dest NotAcceptable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON406 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest PreconditionFailed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers DeleteJobResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetJobResponse parses an HTTP response from a GetJobWithResponse call
+func ParseGetJobResponse(rsp *http.Response) (*GetJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest JobAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
+		var dest NotAcceptable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON406 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetJobResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetJobResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePutJobResponse parses an HTTP response from a PutJobWithResponse call
+func ParsePutJobResponse(rsp *http.Response) (*PutJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest JobAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest JobState
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
+		var dest NotAcceptable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON406 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest PreconditionFailed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Unprocessable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 507:
+		var dest StoreFull
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON507 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PutJobResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers PutJobResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uri-reference"}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers PutJobResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	case rsp.StatusCode == 507:
+		var headers PutJobResponse507Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers507 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetScheduleResponse parses an HTTP response from a GetScheduleWithResponse call
+func ParseGetScheduleResponse(rsp *http.Response) (*GetScheduleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetScheduleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Schedule
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
+		var dest NotAcceptable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON406 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetScheduleResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseForgetTaskResponse parses an HTTP response from a ForgetTaskWithResponse call
+func ParseForgetTaskResponse(rsp *http.Response) (*ForgetTaskResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ForgetTaskResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
+		var dest NotAcceptable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON406 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ForgetTaskResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
@@ -14834,6 +17578,13 @@ func ParseGetReadinessResponse(rsp *http.Response) (*GetReadinessResponse, error
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
 		var dest NotAcceptable

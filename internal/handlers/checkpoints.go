@@ -13,7 +13,7 @@ func (s *server) ListCheckpoints(ctx context.Context, request api.ListCheckpoint
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.coordinator.List(ctx, call)
+	result, err := s.coordinator.AwaitList(ctx, call, seconds(request.Params.Wait))
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +22,8 @@ func (s *server) ListCheckpoints(ctx context.Context, request api.ListCheckpoint
 
 // GetCheckpoint reads one checkpoint.
 func (s *server) GetCheckpoint(ctx context.Context, request api.GetCheckpointRequestObject) (api.GetCheckpointResponseObject, error) {
-	detail, err := s.coordinator.Get(ctx, coordinator.Ref{Job: jobOf(request.Params.Job), ID: int64(request.ID)})
+	ref := coordinator.Ref{Job: jobOf(request.Params.Job), ID: int64(request.ID)}
+	detail, err := s.coordinator.AwaitEnd(ctx, ref, seconds(request.Params.Wait))
 	if err != nil {
 		return nil, err
 	}
@@ -39,9 +40,12 @@ func (s *server) GetCheckpoint(ctx context.Context, request api.GetCheckpointReq
 
 // GetLatestCheckpoint reads the latest completed one.
 func (s *server) GetLatestCheckpoint(ctx context.Context, request api.GetLatestCheckpointRequestObject) (api.GetLatestCheckpointResponseObject, error) {
-	detail, err := s.coordinator.Get(ctx, latestOf(request.Params.Job))
+	detail, found, err := s.latest(ctx, request.Params)
 	if err != nil {
 		return nil, err
+	}
+	if !found {
+		return api.GetLatestCheckpoint204Response{}, nil
 	}
 	same, err := unchanged(request.Params.IfNoneMatch, detail.Tag())
 	if err != nil {
@@ -54,6 +58,21 @@ func (s *server) GetLatestCheckpoint(ctx context.Context, request api.GetLatestC
 	return api.GetLatestCheckpoint200JSONResponse{Body: detailsOf(detail), Headers: api.GetLatestCheckpoint200ResponseHeaders{
 		ETag: tag, CheckpointID: detail.ID, Age: max(0, detail.ObservedAt-detail.EndedAt) / 1000,
 	}}, nil
+}
+
+// latest reads the latest completed checkpoint, or waits for one. Only who asks for more
+// than there may be learns with found that there is none.
+func (s *server) latest(ctx context.Context, params api.GetLatestCheckpointParams) (detail coordinator.CheckpointDetail, found bool, err error) {
+	wait := seconds(params.Wait)
+	if params.After == nil && wait == 0 {
+		detail, err = s.coordinator.Get(ctx, latestOf(params.Job))
+		return detail, true, err
+	}
+	after := valueOr(params.After, -1)
+	if params.After != nil && coordinator.CheckCounter(after) != nil {
+		return detail, false, invalidParameter("after", parameterForms["after"])
+	}
+	return s.coordinator.AwaitLatest(ctx, jobOf(params.Job), after, wait)
 }
 
 // latestOf names the latest completed checkpoint of a job.

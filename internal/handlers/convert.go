@@ -128,7 +128,7 @@ func cleanupResultOf(result coordinator.CleanupResult) api.CleanupResult {
 
 // triggerOf maps a trigger; body is nil when there was none.
 func triggerOf(params api.TriggerCheckpointParams, body *api.TriggerRequest) coordinator.TriggerRequest {
-	out := coordinator.TriggerRequest{Job: jobOf(params.Job), IdempotencyKey: params.IdempotencyKey}
+	out := coordinator.TriggerRequest{Job: jobOf(params.Job), Force: valueOr(params.Force, false), IdempotencyKey: params.IdempotencyKey}
 	if body == nil {
 		return out
 	}

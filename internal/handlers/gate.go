@@ -32,11 +32,15 @@ func (s *server) gate(next api.StrictHandlerFunc, operationID string) api.Strict
 		if o.streams {
 			return next(ctx, w, r, request)
 		}
+		wait, err := waitOf(o, request)
+		if err != nil {
+			return nil, err
+		}
 		size, err := s.takeBody(e, request)
 		if err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(ctx, s.budget(o, size))
+		ctx, cancel := context.WithTimeout(ctx, s.budget(o, size)+wait)
 		defer cancel()
 		return next(ctx, w, r, request)
 	}

@@ -30,6 +30,7 @@ const (
 	mediaProblem = "application/problem+json"
 	mediaText    = "text/plain"
 	mediaYAML    = "application/yaml"
+	mediaEvents  = "text/event-stream"
 
 	// maxBody is how many bytes a JSON body may have where nothing else is said. It
 	// takes the largest of all, 10 000 task names of a kilobyte or a value of 16 MiB.
@@ -59,16 +60,17 @@ var operations = func() map[string]operation {
 	adjust(func(o *operation) { o.bodyLimit, o.limitName = coordinator.MaxAckBody, "ackBodyBytes" }, "Acknowledge")
 	adjust(func(o *operation) { o.limitName = "valueBytes" }, "PutSharedEntry", "PutSharedEntryByKey")
 	adjust(func(o *operation) { o.bodyLimit, o.limitName = coordinator.MaxObjectUpload, "objectUploadBytes" }, "UploadPart")
-	adjust(func(o *operation) { o.streams = true }, "UploadPart", "RestoreCheckpoint", "RestoreLatest", "GetMetrics")
-	adjust(func(o *operation) { o.heavy = true }, "CleanupCheckpoints",
+	adjust(func(o *operation) { o.streams = true }, "UploadPart", "RestoreCheckpoint", "RestoreLatest", "GetMetrics", "StreamEvents")
+	adjust(func(o *operation) { o.heavy = true }, "CleanupCheckpoints", "DeleteJob", "GetStats",
 		"GetSnapshot", "GetLatestSnapshot", "GetManifest", "GetLatestManifest", "HeadRestore", "HeadRestoreLatest")
 	adjust(func(o *operation) { o.produces = []string{mediaNDJSON} }, "RestoreCheckpoint", "RestoreLatest", "HeadRestore", "HeadRestoreLatest")
 	adjust(func(o *operation) { o.produces = []string{mediaText} }, "GetManifest", "GetLatestManifest")
 	adjust(func(o *operation) { o.produces = []string{mediaText, "application/openmetrics-text"} }, "GetMetrics")
 	adjust(func(o *operation) { o.produces = []string{mediaYAML} }, "GetContract")
+	adjust(func(o *operation) { o.produces = []string{mediaEvents} }, "StreamEvents")
 	// A success of these has no body, so there is nothing that could be unacceptable.
 	adjust(func(o *operation) { o.produces = nil }, "DeleteCheckpoint", "DeleteSharedEntry", "DeleteSharedEntryByKey",
-		"ClearSharedState", "PatchSharedState", "PutSharedEntry", "PutSharedEntryByKey")
+		"ClearSharedState", "PatchSharedState", "PutSharedEntry", "PutSharedEntryByKey", "DeleteJob", "ForgetTask")
 	return all
 }()
 

@@ -27,7 +27,9 @@ var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 // parameterForms says what a parameter looks like, for the refusal of one that does not.
 var parameterForms = map[string]string{
 	"id":      "A checkpoint's id is written in decimal digits without sign or leading zeros and is at most 9007199254740991.",
+	"job":     "A job name is 1 to 128 characters, of letters, digits, '.', '_' and '-', and begins with a letter or digit.",
 	"limit":   fmt.Sprintf("It must be a whole number from 1 to %d.", coordinator.MaxListLimit),
+	"after":   "It must be a whole number from 0 to 9007199254740991.",
 	"before":  "It must be the next of the page before, or the id of a checkpoint.",
 	"attempt": "It must be a whole number from 0 to 9007199254740991.",
 	"epoch":   "It must be a whole number from 0 to 9007199254740991.",
@@ -39,6 +41,20 @@ var parameterForms = map[string]string{
 	"shared":  trueOrFalse,
 	"status":  "It is none of the known ones: pending, completed, expired and aborted for checkpoints, acknowledged and missing for tasks.",
 	"type":    "It must be one of string, integer, number, boolean, object and array.",
+	"type[]":  fmt.Sprintf("Each must be one of %s.", eventTypeNames()),
+	"until":   "It must be ended.",
+	"verbose": "It must be true or false, or have no value.",
+	"wait":    fmt.Sprintf("It must be a whole number of seconds from 0 to %d.", coordinator.MaxWaitSeconds),
+
+	"lastEventId": "It must be <epoch>-<seq>, the id of an event.",
+}
+
+func eventTypeNames() string {
+	var names []string
+	for _, name := range coordinator.EventTypes() {
+		names = append(names, string(name))
+	}
+	return strings.Join(names, ", ")
 }
 
 const trueOrFalse = "It must be true or false."
@@ -78,7 +94,7 @@ func checkQuery(r *http.Request, o operation, request any) error {
 
 func (p queryParameter) check(values []string, params reflect.Value) error {
 	if p.kind == reflect.Slice {
-		return nil
+		return p.checkEach(params.FieldByIndex(p.field))
 	}
 	if len(values) > 1 {
 		return invalidParameter(p.name, "The parameter must be given once.")
@@ -97,6 +113,16 @@ func (p queryParameter) check(values []string, params reflect.Value) error {
 	}
 	if !valid {
 		return invalidParameter(p.name, parameterForms[p.name])
+	}
+	return nil
+}
+
+// checkEach refuses values outside of an enumeration of one that may be repeated.
+func (p queryParameter) checkEach(values reflect.Value) error {
+	for i := range values.Len() {
+		if enumeration, ok := reflect.TypeAssert[interface{ Valid() bool }](values.Index(i)); ok && !enumeration.Valid() {
+			return invalidParameter(p.name, parameterForms[p.name+"[]"])
+		}
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func (s *server) GetHealth(context.Context, api.GetHealthRequestObject) (api.Get
 }
 
 // GetReadiness says whether requests can be served now.
-func (s *server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObject) (api.GetReadinessResponseObject, error) {
+func (s *server) GetReadiness(ctx context.Context, request api.GetReadinessRequestObject) (api.GetReadinessResponseObject, error) {
 	if s.options.Draining() {
 		return nil, &coordinator.Error{
 			Code:   coordinator.CodeShuttingDown,
@@ -35,7 +35,15 @@ func (s *server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObje
 	if err != nil {
 		return nil, notReady(err)
 	}
-	return api.GetReadiness200JSONResponse{Status: api.ReadinessStatusReady, Warnings: warningsOf(warnings)}, nil
+	answer := api.GetReadiness200JSONResponse{Status: api.ReadinessStatusReady, Warnings: warningsOf(warnings)}
+	if verbose := request.Params.Verbose; verbose != nil && *verbose != api.GetReadinessParamsVerboseFalse {
+		jobs, err := s.coordinator.Jobs(ctx)
+		if err != nil {
+			return nil, notReady(err)
+		}
+		answer.Jobs = readyJobsOf(jobs, s.coordinator.Settings())
+	}
+	return answer, nil
 }
 
 // notReady says why, as far as that can be said without quoting a library.

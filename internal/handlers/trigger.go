@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"time"
 
 	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
@@ -13,6 +14,7 @@ func (s *server) TriggerCheckpoint(ctx context.Context, request api.TriggerCheck
 	if err != nil {
 		return nil, err
 	}
+	s.awaitEnd(ctx, &result.Checkpoint, seconds(request.Params.Wait))
 	body, tag, location := checkpointOf(result.Checkpoint), quoted(result.Checkpoint.Tag()), locationOf(result.Checkpoint)
 	if result.Repeated {
 		return api.TriggerCheckpoint200JSONResponse{TriggeredBeforeJSONResponse: api.TriggeredBeforeJSONResponse{
@@ -22,6 +24,18 @@ func (s *server) TriggerCheckpoint(ctx context.Context, request api.TriggerCheck
 	return api.TriggerCheckpoint201JSONResponse{TriggeredJSONResponse: api.TriggeredJSONResponse{
 		Body: body, Headers: api.TriggeredResponseHeaders{ETag: tag, Location: location},
 	}}, nil
+}
+
+// awaitEnd waits until a checkpoint has ended, and leaves it as it is where that cannot be
+// seen: it was triggered, and the answer must say so.
+func (s *server) awaitEnd(ctx context.Context, checkpoint *coordinator.Checkpoint, wait time.Duration) {
+	if wait == 0 || checkpoint.Status != coordinator.StatusPending {
+		return
+	}
+	ended, err := s.coordinator.AwaitEnd(ctx, coordinator.Ref{Job: checkpoint.Job, ID: checkpoint.ID}, wait)
+	if err == nil {
+		*checkpoint = ended.Checkpoint
+	}
 }
 
 // RecoverJob raises the epoch and names the checkpoint to go on from.
