@@ -17,6 +17,7 @@ func (s *Store) Trigger(ctx context.Context, call coordinator.TriggerCall) (coor
 }
 
 func (s *step) trigger(call coordinator.TriggerCall) (coordinator.TriggerResult, error) {
+	// A deleted job still knows its calls: no key makes two checkpoints.
 	if j := s.remains(call.Job); j != nil {
 		known, err := s.recall(j, verbTrigger, call.Idempotency)
 		if err != nil {
@@ -30,18 +31,30 @@ func (s *step) trigger(call coordinator.TriggerCall) (coordinator.TriggerResult,
 			return coordinator.TriggerResult{Checkpoint: c.view(s.now), Repeated: !known.madeBy(call.Idempotency)}, nil
 		}
 		s.catchUp(j, everything)
-		if j.Pending >= call.Defaults.MaxConcurrent {
-			return coordinator.TriggerResult{}, coordinator.ErrTooManyPending(call.Job, j.Pending, call.Defaults.MaxConcurrent, s.firstDeadline(j))
+		if refusal := s.tooEarly(j, call); refusal != nil {
+			return coordinator.TriggerResult{}, refusal
 		}
 	}
 	j := s.makeJob(call.Job)
-	if j.NextID > coordinator.MaxID {
-		return coordinator.TriggerResult{}, coordinator.ErrInternal(errors.New("the job has used up all ids"))
+	c, err := s.create(j, call)
+	if err != nil {
+		return coordinator.TriggerResult{}, err
 	}
-	s.note(j, call.Defaults)
-	c := s.create(j, call)
 	s.remember(j, verbTrigger, call.Idempotency, remembered{ID: c.id})
 	return coordinator.TriggerResult{Checkpoint: c.view(s.now)}, nil
+}
+
+// tooEarly refuses a trigger by hand while the job rests, or has too much to do already.
+func (s *step) tooEarly(j *job, call coordinator.TriggerCall) error {
+	holds := j.holds(call.Defaults)
+	rest := coordinator.PauseEnds(j.Outcomes.At, holds.MinPauseMs, s.now) - s.now
+	if rest > 0 && !call.Force {
+		return coordinator.ErrMinPause(j.name, time.Duration(rest)*time.Millisecond)
+	}
+	if j.Pending >= holds.MaxConcurrent {
+		return coordinator.ErrTooManyPending(j.name, j.Pending, holds.MaxConcurrent, s.firstDeadline(j))
+	}
+	return nil
 }
 
 // firstDeadline is the time until the first pending checkpoint may expire; 0 if none does.
@@ -52,25 +65,42 @@ func (s *step) firstDeadline(j *job) time.Duration {
 	return 0
 }
 
-// create writes a new pending checkpoint.
-func (s *step) create(j *job, call coordinator.TriggerCall) *checkpoint {
+// create writes a new pending checkpoint. What the call leaves open the job's settings
+// say, and then the server's; the checkpoint keeps what is resolved. It refuses when the
+// job has used up all ids, before it has written anything.
+func (s *step) create(j *job, call coordinator.TriggerCall) (*checkpoint, error) {
+	if j.NextID > coordinator.MaxID {
+		return nil, coordinator.ErrInternal(errors.New("the job has used up all ids"))
+	}
+	s.note(j, call.Defaults)
 	j.Timestamp = max(j.Timestamp, s.now)
 	j.Clock = max(j.Clock, s.now)
-	required := cmp.Or(call.RequiredTaskAcks, call.Defaults.RequiredTaskAcks)
-	timeoutMs := *cmp.Or(call.TimeoutMs, &call.Defaults.TimeoutMs)
+	holds := j.holds(call.Defaults)
+	tasks := call.Tasks
+	if tasks == nil && call.RequiredTaskAcks == 0 {
+		tasks = j.ownTasks()
+	}
+	required := cmp.Or(call.RequiredTaskAcks, holds.RequiredTaskAcks)
+	if tasks != nil {
+		required = len(tasks)
+	}
+	timeoutMs := *cmp.Or(call.TimeoutMs, &holds.TimeoutMs)
 	c := &checkpoint{job: j, id: j.NextID, record: record{
 		Schema: schemaVersion, Status: coordinator.StatusPending, Epoch: j.Epoch, Revision: 1,
 		Timestamp: j.Timestamp, Start: s.now, TimeoutMs: max(0, timeoutMs),
-		Required: required, Named: call.Tasks != nil, Pinned: call.Pinned,
+		Required: required, Named: tasks != nil, Pinned: call.Pinned,
 		Labels: call.Labels, Description: call.Description, Version: coordinator.SnapshotVersion,
 	}}
 	j.NextID++
+	j.Counts.Triggered++
+	if c.Pinned {
+		j.Pinned++
+	}
 	s.touchJob(j)
 	c.b = s.bucket(s.bucket(j.b, bucketCheckpoints), idKey(c.id))
-	if call.Tasks != nil {
-		c.Required = len(call.Tasks)
+	if tasks != nil {
 		missing := s.bucket(c.b, bucketMissing)
-		for _, task := range call.Tasks {
+		for _, task := range tasks {
 			s.put(missing, []byte(task), present)
 		}
 	}
@@ -78,10 +108,6 @@ func (s *step) create(j *job, call coordinator.TriggerCall) *checkpoint {
 	s.touch(c)
 	s.join(j, bucketPending, c.id, &j.Pending)
 	s.joinDeadlines(c)
-	if c.Pinned {
-		j.Pinned++
-	}
-	j.Counts.Triggered++
 	s.logCheckpoint(c, coordinator.EventTriggered, "")
-	return c
+	return c, nil
 }

@@ -1,0 +1,51 @@
+package filestore
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// PutJob replaces a job's settings and makes the job if it is new.
+func (s *Store) PutJob(ctx context.Context, call coordinator.PutJobCall) (coordinator.PutJobResult, error) {
+	return mutate(ctx, s, func(st *step) (coordinator.PutJobResult, error) {
+		configured, revision := false, int64(0)
+		if j := st.remains(call.Job); j != nil {
+			configured, revision = j.Settings != nil, j.Revision
+		}
+		if !met(call.If, jobTag(revision), configured) {
+			return coordinator.PutJobResult{}, coordinator.ErrPreconditionFailed()
+		}
+		j := st.makeJob(call.Job)
+		st.putSettings(j, call)
+		return coordinator.PutJobResult{State: st.wholeState(j), Created: !configured}, nil
+	})
+}
+
+// jobTag is the entity tag of a job's settings; see coordinator.JobState.Tag.
+func jobTag(revision int64) string { return strconv.FormatInt(revision, 10) }
+
+func (s *step) putSettings(j *job, call coordinator.PutJobCall) {
+	before := j.holds(call.Defaults)
+	own := settings(call.Settings)
+	own.Tasks, own.NamedTasks = nil, len(call.Settings.Tasks)
+	j.Settings = &own
+	j.Revision++
+	s.note(j, call.Defaults)
+	s.touchJob(j)
+	s.drop(j.b, bucketTasks)
+	if call.Settings.Tasks != nil {
+		names := s.bucket(j.b, bucketTasks)
+		for i, name := range call.Settings.Tasks {
+			s.put(names, idKey(int64(i)), []byte(name))
+		}
+	}
+	switch now := j.holds(call.Defaults); {
+	case now.IntervalMs <= 0 || own.Paused:
+		j.Schedule.Due = 0
+	case j.Schedule.Due == 0 || now.IntervalMs != before.IntervalMs:
+		// Of a job that was paused, or had no interval, the due time was forgotten.
+		j.Schedule.Due = coordinator.FirstDue(s.now, now.IntervalMs, call.Jitter)
+	}
+}
