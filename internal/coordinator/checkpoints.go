@@ -134,9 +134,7 @@ func (c *Coordinator) Delete(ctx context.Context, deletion DeleteCall) error {
 
 // Get reads one checkpoint, or the latest completed one, with its first acknowledgements.
 func (c *Coordinator) Get(ctx context.Context, ref Ref) (CheckpointDetail, error) {
-	var f faults
-	f.ref(ref.Job, ref.ID)
-	if err := f.err(); err != nil {
+	if err := ref.check(); err != nil {
 		return CheckpointDetail{}, err
 	}
 	detail, err := call(c, "get", func() (CheckpointDetail, error) { return c.store.Get(ctx, ref) })
@@ -144,4 +142,11 @@ func (c *Coordinator) Get(ctx context.Context, ref Ref) (CheckpointDetail, error
 		c.fillDigest(ctx, &detail.Checkpoint)
 	}
 	return detail, err
+}
+
+// check validates the name.
+func (r Ref) check() error {
+	var f faults
+	f.ref(r.Job, r.ID)
+	return f.err()
 }

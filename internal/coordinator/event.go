@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 )
 
 // EventType says what happened.
@@ -51,13 +51,13 @@ var eventIDPattern = regexp.MustCompile(`^(0|[1-9][0-9]{0,15})-(0|[1-9][0-9]{0,1
 
 // ParseEventID reads what String gave; its error is a [ViolationError].
 func ParseEventID(text string) (EventID, error) {
-	if !eventIDPattern.MatchString(text) {
-		return EventID{}, ViolationError(fmt.Sprintf("An event id is <epoch>-<seq>, as in the id of an event; %q is not.", shorten(text)))
-	}
 	epoch, seq, _ := strings.Cut(text, "-")
 	var id EventID
-	id.Epoch, _ = strconv.ParseInt(epoch, 10, 64) // the pattern bounds both
+	id.Epoch, _ = strconv.ParseInt(epoch, 10, 64) // the pattern says whether they are numbers
 	id.Seq, _ = strconv.ParseInt(seq, 10, 64)
+	if !eventIDPattern.MatchString(text) || id.Epoch > MaxID || id.Seq > MaxID {
+		return EventID{}, ViolationError(fmt.Sprintf("An event id is <epoch>-<seq>, as in the id of an event; %q is not.", shorten(text)))
+	}
 	return id, nil
 }
 
@@ -105,20 +105,23 @@ type Event struct {
 	// ConsecutiveFailures is set for job.failing: how many failed in a row.
 	ConsecutiveFailures int
 
-	rendered *atomic.Pointer[[]byte]
+	rendered *rendering
 }
 
-// Rendered gives what render makes of the event, and makes it once for all who ask.
+// rendering is what an event was made into, once for all who send it.
+type rendering struct {
+	once  sync.Once
+	bytes []byte
+}
+
+// Rendered gives what render makes of the event, and makes it once for all who ask, as
+// far as the event came from memory. The bytes are shared: to be read only.
 func (e *Event) Rendered(render func(*Event) []byte) []byte {
 	if e.rendered == nil {
 		return render(e)
 	}
-	if made := e.rendered.Load(); made != nil {
-		return *made
-	}
-	made := render(e)
-	e.rendered.Store(&made)
-	return made
+	e.rendered.once.Do(func() { e.rendered.bytes = render(e) })
+	return e.rendered.bytes
 }
 
 // TriggeredEvent is what told, or would have told, of a checkpoint that is pending now; it

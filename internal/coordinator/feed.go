@@ -5,28 +5,26 @@ import (
 	"slices"
 	"sort"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
 const (
-	// feedEvents is how many events a feed keeps in memory. A watcher that is further
-	// behind reads from the store until it has caught up.
+	// feedEvents is how many events a feed keeps in memory at least. A watcher that is
+	// further behind reads from the store until it has caught up.
 	feedEvents = 1024
 	// feedIdle is how long a feed without watchers is kept: a worker that polls comes back.
 	feedIdle = 30 * time.Second
-	// feedBudget is how long one read of a feed may take.
-	feedBudget = 2 * time.Second
 )
 
 // feeds are the event logs that somebody in this process watches, read once for all
-// watchers of a job.
+// watchers of a job. Locks are taken in the order feeds, feed.
 type feeds struct {
 	coordinator *Coordinator
 	reads       sync.WaitGroup
 
 	mu    sync.Mutex
 	byJob map[string]*feed
+	ended bool
 }
 
 func newFeeds(c *Coordinator) *feeds { return &feeds{coordinator: c, byJob: map[string]*feed{}} }
@@ -39,20 +37,46 @@ type feed struct {
 	mu sync.Mutex
 	// known is set when base and position were read from the store.
 	known bool
+	// lost is why a feed is no longer known: its job was deleted.
+	lost error
 	// ring are the events behind base up to position, oldest first.
 	ring     []*Event
 	base     EventID
 	position EventID
-	// changed is closed, and made anew, whenever position moves.
+	// turn counts the changes of what the feed has: unlike position it never goes back.
+	turn uint64
+	// changed is closed, and made anew, with each turn.
 	changed chan struct{}
-	// stale asks for another read, reading tells that one runs.
-	stale, reading bool
-	watchers       int
-	idleSince      time.Time
+	// stale asks for another read, reading tells that one runs, ended that none may begin.
+	stale, reading, ended bool
+	watchers              int
+	idleSince             time.Time
 
-	// views are answers shared by those who wait for the same; new ones begin with a gap,
-	// behind which places need not be higher than before.
-	views *sharedViews
+	// What many wait for together.
+	pending sharedRead[pendingView]
+	latest  sharedRead[CheckpointDetail]
+	one     sharedRead[CheckpointDetail]
+}
+
+// join counts a watcher in, who must leave again, and gives the end of the log. With
+// fresh that is asked of the store; otherwise a feed that is known does.
+func (f *feeds) join(ctx context.Context, job string, fresh bool) (*feed, EventID, error) {
+	feed := f.of(job)
+	feed.mu.Lock()
+	known, stale, position := feed.known, feed.stale, feed.position
+	feed.mu.Unlock()
+	var err error
+	switch {
+	case fresh || !known:
+		position, err = feed.look(ctx)
+	case stale:
+		feed.poke()
+	}
+	if err != nil {
+		feed.leave()
+		return nil, EventID{}, err
+	}
+	return feed, position, nil
 }
 
 // of finds the feed of a job and counts a watcher in.
@@ -61,7 +85,7 @@ func (f *feeds) of(job string) *feed {
 	defer f.mu.Unlock()
 	found := f.byJob[job]
 	if found == nil {
-		found = &feed{all: f, job: job, changed: make(chan struct{}), views: new(sharedViews)}
+		found = &feed{all: f, job: job, changed: make(chan struct{}), ended: f.ended}
 		f.byJob[job] = found
 	}
 	found.mu.Lock()
@@ -74,10 +98,14 @@ func (f *feeds) of(job string) *feed {
 func (f *feeds) poke(job string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for name, feed := range f.byJob {
-		if job == "" || job == name {
+	if job != "" {
+		if feed := f.byJob[job]; feed != nil {
 			feed.poke()
 		}
+		return
+	}
+	for _, feed := range f.byJob {
+		feed.poke()
 	}
 }
 
@@ -94,17 +122,34 @@ func (f *feeds) heard(state *JobState) {
 func (f *feeds) tidy(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for name, feed := range f.byJob {
-		feed.mu.Lock()
-		if feed.watchers == 0 && !feed.reading && now.Sub(feed.idleSince) > feedIdle {
-			delete(f.byJob, name)
-		}
-		feed.mu.Unlock()
+	for _, feed := range f.byJob {
+		f.drop(feed, now)
 	}
 }
 
-// wait waits for the running reads.
-func (f *feeds) wait() { f.reads.Wait() }
+// drop forgets a feed that is of no use. The feeds are locked.
+func (f *feeds) drop(feed *feed, now time.Time) {
+	feed.mu.Lock()
+	defer feed.mu.Unlock()
+	idle := feed.watchers == 0 && !feed.reading && (!feed.known || now.Sub(feed.idleSince) > feedIdle)
+	if idle && f.byJob[feed.job] == feed {
+		delete(f.byJob, feed.job)
+	}
+}
+
+// end lets no read begin any more and waits for the running ones, so that the store may
+// be closed.
+func (f *feeds) end() {
+	f.mu.Lock()
+	f.ended = true
+	for _, feed := range f.byJob {
+		feed.mu.Lock()
+		feed.ended = true
+		feed.mu.Unlock()
+	}
+	f.mu.Unlock()
+	f.reads.Wait()
+}
 
 func (f *feed) heard(state *JobState) {
 	f.mu.Lock()
@@ -120,7 +165,7 @@ func (f *feed) poke() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stale = true
-	if f.watchers > 0 && f.known && !f.reading {
+	if f.watchers > 0 && f.known && !f.reading && !f.ended {
 		f.reading = true
 		f.all.reads.Go(f.follow)
 	}
@@ -129,8 +174,6 @@ func (f *feed) poke() {
 // follow reads until nothing is new. A store that does not answer leaves the feed stale;
 // the next look at the jobs tries again.
 func (f *feed) follow() {
-	ctx, cancel := context.WithTimeout(context.Background(), feedBudget)
-	defer cancel()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	defer func() { f.reading = false }()
@@ -138,53 +181,49 @@ func (f *feed) follow() {
 		f.stale = false
 		after := f.position
 		f.mu.Unlock()
-		result, err := f.all.coordinator.events(ctx, EventsCall{Job: f.job, After: &after, Limit: MaxEvents})
+		result, err := f.all.coordinator.events(context.Background(), EventsCall{Job: f.job, After: &after, Limit: MaxEvents})
 		f.mu.Lock()
-		if err != nil {
-			f.stale = CodeOf(err) != CodeJobNotFound
+		switch {
+		case CodeOf(err) == CodeJobNotFound:
+			f.known, f.lost, f.ring = false, err, nil
+			f.turned()
+			return
+		case err != nil:
+			f.stale = true
 			return
 		}
 		f.take(result)
 	}
 }
 
-// take appends what was read and wakes the watchers. The feed is locked.
+// take appends what was read. The feed is locked.
 func (f *feed) take(result EventsResult) {
-	moved := false
 	if result.Gap {
 		// Watchers find out by themselves, each from its own place.
-		f.ring, f.base, f.position, moved = nil, result.Position, result.Position, true
-		f.views = new(sharedViews)
+		f.ring, f.base, f.position = nil, result.Position, result.Position
 	}
 	for i := range result.Events {
 		event := &result.Events[i]
-		event.rendered = new(atomic.Pointer[[]byte])
-		f.ring, f.position, moved = append(f.ring, event), event.ID, true
+		event.rendered = new(rendering)
+		f.ring, f.position = append(f.ring, event), event.ID
 	}
-	if over := len(f.ring) - feedEvents; over > 0 {
+	// Trimmed by halves, or each event would copy the whole ring.
+	if len(f.ring) >= 2*feedEvents {
+		over := len(f.ring) - feedEvents
 		f.base = f.ring[over-1].ID
 		f.ring = slices.Clone(f.ring[over:])
 	}
 	f.stale = f.stale || len(result.Events) == MaxEvents
-	if moved {
-		close(f.changed)
-		f.changed = make(chan struct{})
+	if result.Gap || len(result.Events) > 0 {
+		f.turned()
 	}
 }
 
-// begin gives a place in the log that is not newer than this call; what the feed has
-// from there on includes all that follows.
-func (f *feed) begin(ctx context.Context) (EventID, error) {
-	f.mu.Lock()
-	known, stale, position := f.known, f.stale, f.position
-	f.mu.Unlock()
-	if known {
-		if stale {
-			f.poke()
-		}
-		return position, nil
-	}
-	return f.look(ctx)
+// turned wakes the watchers. The feed is locked.
+func (f *feed) turned() {
+	f.turn++
+	close(f.changed)
+	f.changed = make(chan struct{})
 }
 
 // look reads the end of the log.
@@ -195,7 +234,7 @@ func (f *feed) look(ctx context.Context) (EventID, error) {
 	}
 	f.mu.Lock()
 	if !f.known {
-		f.known, f.base, f.position = true, result.Position, result.Position
+		f.known, f.lost, f.base, f.position = true, nil, result.Position, result.Position
 	}
 	behind := f.stale || f.position != result.Position
 	f.mu.Unlock()
@@ -205,130 +244,67 @@ func (f *feed) look(ctx context.Context) (EventID, error) {
 	return result.Position, nil
 }
 
-// after gives the events behind a place and a channel that is closed when there are more;
-// ok is false where the feed does not reach back so far.
-func (f *feed) after(place EventID) (events []*Event, changed <-chan struct{}, ok bool) {
+// news is what a feed has behind a place in the log.
+type news struct {
+	// events are to be read only: others have them too.
+	events []*Event
+	// reached is false where the feed does not reach back to the place, or up to it.
+	reached bool
+	// position is the feed's end at turn; changed is closed with the next turn.
+	position EventID
+	turn     uint64
+	changed  <-chan struct{}
+	lost     error
+}
+
+// end gives no events, but where the next ones follow.
+func (f *feed) end() news {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case place == f.position:
-		return nil, f.changed, true
-	case place.Compare(f.base) < 0:
-		return nil, f.changed, false
+	return f.news(f.position)
+}
+
+// after gives the events behind a place.
+func (f *feed) after(place EventID) news {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.news(place)
+}
+
+func (f *feed) news(place EventID) news {
+	n := news{position: f.position, turn: f.turn, changed: f.changed, lost: f.lost}
+	if place == f.position {
+		n.reached = true
+		return n
+	}
+	if place.Compare(f.base) < 0 {
+		return n
 	}
 	first := sort.Search(len(f.ring), func(i int) bool { return f.ring[i].ID.Compare(place) > 0 })
 	// A place between two events, or behind the last, is none that was ever given here.
-	if place != f.base && (first == 0 || f.ring[first-1].ID != place) {
-		return nil, f.changed, false
+	if n.reached = place == f.base || first > 0 && f.ring[first-1].ID == place; n.reached {
+		n.events = f.ring[first:len(f.ring):len(f.ring)]
 	}
-	return slices.Clone(f.ring[first:]), f.changed, true
+	return n
 }
 
-func (f *feed) shared() *sharedViews {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.views
-}
-
+// leave counts a watcher out.
 func (f *feed) leave() {
+	now := time.Now()
+	f.mu.Lock()
+	f.watchers--
+	f.idleSince = now
+	useless := f.watchers == 0 && !f.known
+	f.mu.Unlock()
+	if useless { // or names that are no jobs would gather here
+		f.all.mu.Lock()
+		f.all.drop(f, now)
+		f.all.mu.Unlock()
+	}
+}
+
+func (f *feed) crowd() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.watchers--
-	f.idleSince = time.Now()
-}
-
-// events reads a job's log.
-func (c *Coordinator) events(ctx context.Context, events EventsCall) (EventsResult, error) {
-	return call(c, "events", func() (EventsResult, error) { return c.store.Events(ctx, events) })
-}
-
-// Watcher follows the events of one job. It is for one goroutine; Close it.
-type Watcher struct {
-	feed     *feed
-	place    EventID
-	draining <-chan struct{}
-}
-
-// Watch follows a job from after on, or from now when that is nil. Error: CodeJobNotFound.
-func (c *Coordinator) Watch(ctx context.Context, job string, after *EventID) (*Watcher, error) {
-	var f faults
-	f.param("job", CheckJob(job))
-	if err := f.err(); err != nil {
-		return nil, err
-	}
-	// A feed may outlive its job by a moment, so the store is asked in any case.
-	return c.watch(ctx, job, after, (*feed).look)
-}
-
-func (c *Coordinator) watch(ctx context.Context, job string, after *EventID, begin func(*feed, context.Context) (EventID, error)) (*Watcher, error) {
-	w := &Watcher{feed: c.feeds.of(job), draining: c.draining}
-	place, err := begin(w.feed, ctx)
-	if err != nil {
-		w.Close()
-		return nil, err
-	}
-	w.place = place
-	if after != nil {
-		w.place = *after
-	}
-	return w, nil
-}
-
-// Place is the last event that Next gave, or where the watcher began.
-func (w *Watcher) Place() EventID { return w.place }
-
-// Close ends the watch.
-func (w *Watcher) Close() { w.feed.leave() }
-
-// Batch is what a watcher is given at once.
-type Batch struct {
-	// Events are in order and at least one, unless Gap is set.
-	Events []*Event
-	// Gap tells that the log does not have what follows the watcher's place. It goes on at
-	// the log's end, and Pending are the checkpoints that are pending there, oldest first.
-	Gap     bool
-	Pending []Checkpoint
-}
-
-// Next waits for events. Its error is ctx's, the store's, or [ErrDraining].
-func (w *Watcher) Next(ctx context.Context) (Batch, error) {
-	for {
-		events, changed, ok := w.feed.after(w.place)
-		switch {
-		case !ok:
-			if batch, err := w.read(ctx); err != nil || batch.Gap || len(batch.Events) > 0 {
-				return batch, err
-			}
-		case len(events) > 0:
-			w.place = events[len(events)-1].ID
-			return Batch{Events: events}, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return Batch{}, context.Cause(ctx)
-		case <-w.draining:
-			return Batch{}, ErrDraining
-		}
-	}
-}
-
-// read takes from the store what the feed does not have.
-func (w *Watcher) read(ctx context.Context) (Batch, error) {
-	ctx, cancel := context.WithTimeout(ctx, feedBudget)
-	defer cancel()
-	result, err := w.feed.all.coordinator.events(ctx, EventsCall{Job: w.feed.job, After: &w.place, Limit: MaxEvents})
-	if err != nil {
-		return Batch{}, err
-	}
-	if result.Gap {
-		w.place = result.Position
-		return Batch{Gap: true, Pending: result.Pending}, nil
-	}
-	batch := Batch{Events: make([]*Event, 0, len(result.Events))}
-	for i := range result.Events {
-		batch.Events = append(batch.Events, &result.Events[i])
-		w.place = result.Events[i].ID
-	}
-	return batch, nil
+	return f.watchers
 }

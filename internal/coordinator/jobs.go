@@ -157,9 +157,12 @@ func (c *Coordinator) DeleteJob(ctx context.Context, job string, force bool, con
 		result, err := call(c, "delete_job", func() (DeleteJobResult, error) {
 			return c.store.DeleteJob(ctx, DeleteJobCall{Job: job, Force: force, If: condition, Max: CleanupStep})
 		})
-		if err != nil || !result.More {
-			c.scheduler.forget(job)
+		if err != nil {
 			return err
+		}
+		if !result.More {
+			c.scheduler.forget(job)
+			return nil
 		}
 		// The first step met the condition, and may have changed what it is about.
 		condition = Precondition{}

@@ -4,19 +4,24 @@ import "context"
 
 // List reads a page of checkpoints, newest first.
 func (c *Coordinator) List(ctx context.Context, list ListCall) (ListResult, error) {
-	var f faults
-	f.param("job", CheckJob(list.Job))
-	f.param("limit", between(int64(list.Limit), 1, MaxListLimit, "checkpoints"))
-	if list.Before >= 0 {
-		f.param("before", CheckCounter(list.Before))
-	}
-	if list.NotAckedBy != "" {
-		f.param("notAckedBy", CheckTaskID(list.NotAckedBy))
-	}
-	if err := f.err(); err != nil {
+	if err := list.check(); err != nil {
 		return ListResult{}, err
 	}
 	return call(c, "list", func() (ListResult, error) { return c.store.List(ctx, list) })
+}
+
+// check validates the call.
+func (l *ListCall) check() error {
+	var f faults
+	f.param("job", CheckJob(l.Job))
+	f.param("limit", between(int64(l.Limit), 1, MaxListLimit, "checkpoints"))
+	if l.Before >= 0 {
+		f.param("before", CheckCounter(l.Before))
+	}
+	if l.NotAckedBy != "" {
+		f.param("notAckedBy", CheckTaskID(l.NotAckedBy))
+	}
+	return f.err()
 }
 
 // ListCall filters a list. Zero values do not filter.

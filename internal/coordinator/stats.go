@@ -87,7 +87,7 @@ func (c *Coordinator) Stats(ctx context.Context, job string) (Stats, error) {
 }
 
 // slowest reads the acknowledgements of some checkpoints. One that is deleted meanwhile
-// no longer counts.
+// counts as far as it was read.
 func (c *Coordinator) slowest(ctx context.Context, checkpoints []Checkpoint) ([]TaskLatency, error) {
 	latencies := map[string][]int64{}
 	budget := latencyAcks
@@ -148,12 +148,10 @@ func distribution(values []int64) Distribution {
 	for _, value := range values {
 		sum += float64(value)
 	}
-	rank := func(p float64) int64 {
-		return values[max(0, int(math.Ceil(p*float64(len(values))))-1)]
-	}
+	rank := func(percent int) int64 { return values[(percent*len(values)+99)/100-1] }
 	return Distribution{
 		Min: values[0], Avg: int64(math.Round(sum / float64(len(values)))), Max: values[len(values)-1],
-		P50: rank(0.50), P90: rank(0.90), P95: rank(0.95), P99: rank(0.99),
+		P50: rank(50), P90: rank(90), P95: rank(95), P99: rank(99),
 	}
 }
 

@@ -25,7 +25,7 @@ func (c *Coordinator) Run(ctx context.Context) {
 	tasks.Go(func() { c.scheduler.run(ctx) })
 	tasks.Go(func() { c.store.Listen(ctx, c.feeds.poke) })
 	tasks.Wait()
-	c.feeds.wait()
+	c.feeds.end()
 }
 
 // every calls f now and then at each tick, never two at once, and drops ticks that a

@@ -1,0 +1,200 @@
+package coordinator
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// scheduler calls the store when a schedule is due. Every replica has one and all of
+// them call at the same moment: the store lets one of them trigger. What it knows is only
+// when to ask; it is learnt anew from each look at the jobs, so nothing is lost with it.
+type scheduler struct {
+	coordinator *Coordinator
+	wake        chan struct{} // capacity 1
+
+	mu   sync.Mutex
+	jobs map[string]*dueJob
+	// until is when take is going to look again; what is due sooner must wake it.
+	until time.Time
+	// away is set while the store does not answer. One job asks for all then, not before probe.
+	away  bool
+	probe time.Time
+}
+
+// dueJob is when a job is to be asked for; asking tells that its call is running.
+type dueJob struct {
+	at     time.Time
+	asking bool
+}
+
+func newScheduler(c *Coordinator) *scheduler {
+	return &scheduler{coordinator: c, wake: make(chan struct{}, 1), jobs: map[string]*dueJob{}}
+}
+
+const (
+	// schedulerCalls bounds how many calls of the scheduler run at once.
+	schedulerCalls = 16
+	// schedulerIdle is how long the scheduler sleeps when nothing is due.
+	schedulerIdle = time.Minute
+	// probeAway is how soon a store that did not answer is asked again: a schedule goes on
+	// within one period of it, however short.
+	probeAway = 50 * time.Millisecond
+	// retryRefused is how soon a job is asked for again whose call the store refused,
+	// since it is full or the job's record is damaged.
+	retryRefused = time.Second
+)
+
+// learn notes when a job is due.
+func (s *scheduler) learn(state *JobState) {
+	if state.Settings.Over(s.coordinator.settings).IntervalMs <= 0 || state.Settings.Paused {
+		s.forget(state.Job)
+		return
+	}
+	s.note(state.Job, state.Schedule.Due, state.ObservedAt)
+}
+
+// note takes the distance from the store's clock, so that this machine's may be wrong.
+func (s *scheduler) note(job string, due, now int64) {
+	at := time.Now().Add(time.Duration(due-now) * time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.jobs[job]
+	if known == nil {
+		known = new(dueJob)
+		s.jobs[job] = known
+	}
+	known.at = at
+	s.rouse(at)
+}
+
+func (s *scheduler) forget(job string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.jobs, job)
+}
+
+// rouse wakes the scheduler when it would sleep past at. It is locked.
+func (s *scheduler) rouse(at time.Time) {
+	if !at.Before(s.until) {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run asks for each job when it is due, until ctx ends.
+func (s *scheduler) run(ctx context.Context) {
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	slots := make(chan struct{}, schedulerCalls)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		jobs, next := s.take(time.Now())
+		for _, job := range jobs {
+			calls.Go(func() {
+				select {
+				case slots <- struct{}{}:
+					s.ask(ctx, job)
+					<-slots
+				case <-ctx.Done():
+				}
+			})
+		}
+		timer.Reset(next)
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// take gives the jobs that are due and how long to sleep for the next one.
+func (s *scheduler) take(now time.Time) (jobs []string, next time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next = schedulerIdle
+	defer func() { s.until = now.Add(next) }()
+	if s.away && now.Before(s.probe) {
+		return nil, s.probe.Sub(now)
+	}
+	for job, due := range s.jobs {
+		wait := due.at.Sub(now)
+		switch {
+		case due.asking:
+		case wait > 0:
+			next = min(next, wait)
+		case s.away && len(jobs) > 0:
+		default:
+			due.asking = true
+			jobs = append(jobs, job)
+		}
+	}
+	if s.away && len(jobs) > 0 {
+		s.probe = now.Add(readBudget) // or until its call has come back
+	}
+	return jobs, next
+}
+
+// ask calls the store for a job that is due, and notes when it is due again.
+func (s *scheduler) ask(ctx context.Context, job string) {
+	c := s.coordinator
+	result, err := call(c, "trigger_due", func() (DueResult, error) {
+		return inTime(ctx, func(ctx context.Context) (DueResult, error) {
+			return c.store.TriggerIfDue(ctx, DueCall{
+				Job: job, Defaults: c.settings, Jitter: rand.Float64(), Token: newToken(), //nolint:gosec // It only spreads load.
+			})
+		})
+	})
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil && result.Schedule.Due > 0 {
+		s.note(job, result.Schedule.Due, result.ObservedAt)
+	}
+	if s.answered(job, result, err) {
+		c.observer.BackgroundFailed("schedule", err)
+	}
+	if err == nil && result.Triggered != nil {
+		c.observer.Triggered(*result.Triggered)
+	}
+}
+
+// answered ends the call of a job; report tells whether its failure is news.
+func (s *scheduler) answered(job string, result DueResult, err error) (report bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	due := s.jobs[job]
+	if due == nil { // forgotten meanwhile
+		due = new(dueJob)
+	}
+	due.asking = false
+	code := CodeOf(err)
+	if code == CodeStoreUnavailable || code == CodeOutcomeUnknown {
+		// The schedule goes on as soon as the store does; a thousand jobs must not ask a
+		// store that is away a thousand times.
+		report, s.away, s.probe = !s.away, true, now.Add(probeAway)
+		s.rouse(s.probe)
+		return report
+	}
+	if s.away {
+		s.away = false
+		s.rouse(now) // the other jobs have waited
+	}
+	switch {
+	case code == CodeJobNotFound, err == nil && result.Schedule.Due == 0:
+		delete(s.jobs, job)
+		return false
+	case err != nil:
+		due.at, report = now.Add(retryRefused), true
+	}
+	s.rouse(due.at)
+	return report
+}
