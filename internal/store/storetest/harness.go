@@ -118,6 +118,8 @@ func groups() []group {
 		{"tasks", testTasks},
 		{"jobs", testJobs},
 		{"settings", testSettings},
+		{"schedule", testSchedule},
+		{"rhythm", testRhythm},
 		{"minimal pause", testMinPause},
 		{"forget task", testForgetTask},
 		{"events", testEvents},
