@@ -50,7 +50,7 @@ func (s *step) deleteJob(j *job, limit int) (more bool) {
 	for _, name := range [][]byte{bucketTasks, bucketSamples, bucketRestores} {
 		s.drop(j.b, name)
 	}
-	j.Settings, j.Schedule, j.Counts = nil, never(), counts{}
+	j.Settings, j.Schedule, j.Ticked, j.Counts = nil, never(), "", counts{}
 	j.Outcomes = outcomes{Highest: j.Outcomes.Highest}
 	// A tag from before the deletion must not fit what is configured after it.
 	j.Revision++

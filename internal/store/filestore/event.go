@@ -85,10 +85,11 @@ func (s *step) logCheckpoint(c *checkpoint, what coordinator.EventType, why coor
 // number to keep does not hold up everybody at once.
 const trimStep = 100
 
-// trimLogs trims the logs that this change wrote to.
+// trimLogs trims the logs that this change wrote to. It leaves one event more than are to
+// be kept: they are asked for as what follows that one.
 func (s *step) trimLogs() {
 	for j, written := range s.logged {
-		s.trim(child(j.b, bucketEvents), j.Noted.eventsToKeep(), written+trimStep)
+		s.trim(child(j.b, bucketEvents), j.Noted.eventsToKeep()+1, written+trimStep)
 	}
 }
 

@@ -1,6 +1,11 @@
 package filestore
 
 import (
+	"context"
+	"encoding/json"
+
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
@@ -29,6 +34,15 @@ type sample struct {
 	LastTask     string `json:"last,omitempty"`
 }
 
+// restoreRecord is one transfer of a snapshot.
+type restoreRecord struct {
+	CheckpointID int64  `json:"id"`
+	At           int64  `json:"at"`
+	Bytes        int64  `json:"bytes,omitempty"`
+	Finished     bool   `json:"finished,omitempty"`
+	By           string `json:"by,omitempty"`
+}
+
 // addSample keeps a completion for the statistics.
 func (s *step) addSample(c *checkpoint, lastTask string) {
 	s.appendJSON(s.bucket(c.job.b, bucketSamples), &sample{
@@ -37,4 +51,50 @@ func (s *step) addSample(c *checkpoint, lastTask string) {
 	}, coordinator.SamplesKept)
 }
 
-var _ = coordinator.Counts(counts{})
+// RecordRestore adds to a job's history.
+func (s *Store) RecordRestore(ctx context.Context, job string, restore coordinator.RestoreRecord) error {
+	_, err := mutate(ctx, s, func(st *step) (struct{}, error) {
+		if st.job(job) == nil {
+			return struct{}{}, nil // it was deleted while somebody restored from it
+		}
+		j := st.makeJob(job)
+		restore.At = st.now
+		record := restoreRecord(restore)
+		st.appendJSON(st.bucket(j.b, bucketRestores), &record, coordinator.RestoresKept)
+		j.Counts.Restores++
+		j.Counts.RestoredBytes += restore.Bytes
+		st.touchJob(j)
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// History reads what a job's statistics are made of.
+func (s *Store) History(ctx context.Context, job string) (coordinator.History, error) {
+	return read(ctx, s, func(st *step) (coordinator.History, error) {
+		j := st.job(job)
+		if j == nil {
+			return coordinator.History{}, coordinator.ErrJobNotFound(job)
+		}
+		history := coordinator.History{State: st.jobState(j), Counts: coordinator.Counts(j.Counts)}
+		for _, s := range newestFirst[sample](child(j.b, bucketSamples)) {
+			history.Samples = append(history.Samples, coordinator.Sample(s))
+		}
+		for _, r := range newestFirst[restoreRecord](child(j.b, bucketRestores)) {
+			history.Restores = append(history.Restores, coordinator.RestoreRecord(r))
+		}
+		return history, nil
+	})
+}
+
+// newestFirst reads what appendJSON wrote; what cannot be read is left out.
+func newestFirst[T any](b *bolt.Bucket) []T {
+	var all []T
+	for _, text := range descend(b, nil) {
+		var value T
+		if json.Unmarshal(text, &value) == nil {
+			all = append(all, value)
+		}
+	}
+	return all
+}

@@ -38,6 +38,8 @@ type jobRecord struct {
 	Log           eventLog `json:"log"`
 	Counts        counts   `json:"counts,omitzero"`
 	Schedule      schedule `json:"schedule"`
+	// Ticked is the token of the last call that moved the schedule on.
+	Ticked string `json:"ticked,omitempty"`
 
 	// Settings are nil for a job that is not configured. Revision counts their changes.
 	Settings *settings `json:"settings,omitempty"`
