@@ -112,6 +112,8 @@ func groups() []group {
 		{"restore", testRestore},
 		{"recover", testRecover},
 		{"retention", testRetention},
+		{"retention by age", testRetentionByAge},
+		{"retention by bytes", testRetentionByBytes},
 		{"cleanup", testCleanup},
 		{"delete", testDelete},
 		{"list", testList},

@@ -100,4 +100,56 @@ func testRetention(t *testing.T, s suite) {
 		equal(t, "completed ones left", len(got), 2)
 		equal(t, "the newest", got[0], ids[0])
 	})
+	s.rule(t, "ids are numbers: of 9, 10, 11 and 100 the newest two are 11 and 100, and a pinned one of old stays", func(t *testing.T, r *rig) {
+		kept := r.completed(pinned())
+		until := func(id int64) {
+			for r.state().NextID < id {
+				r.delete(r.trigger().ID)
+			}
+			if next := r.state().NextID; next != id {
+				t.Skipf("this storage gives %d after an id below %d", next, id)
+			}
+		}
+		until(9)
+		r.completedTimes(3)
+		until(100)
+		r.defaults.Keep = 2
+		r.completed()
+		r.wantIDs("the list", r.list(coordinator.ListCall{}), 100, 11, kept.ID)
+	})
+	s.rule(t, "after a restart with a smaller number the sweeper takes what is too many, no pending and no pinned one", func(t *testing.T, r *rig) {
+		kept, open := r.completed(pinned()), r.trigger(timeout(0))
+		ids := r.completedTimes(4)
+		gone := r.aborted()
+		r.defaults.Keep = 1
+		r.reopen()
+		r.sweep()
+		r.wantIDs("the list", r.list(coordinator.ListCall{}), gone.ID, ids[3], open.ID, kept.ID)
+	})
+	s.rule(t, "the job's own number comes before the server's, 0 too", func(t *testing.T, r *rig) {
+		r.defaults.Keep = 1
+		all, two := r.in("all"), r.in("two")
+		all.putJob(coordinator.JobSettings{Keep: new(0)})
+		two.putJob(coordinator.JobSettings{Keep: new(2)})
+		for _, job := range []*rig{r, all, two} {
+			job.completedTimes(3)
+			job.complete(job.trigger().ID, true)
+		}
+		equal(t, "kept by the server's number", len(r.list(coordinator.ListCall{})), 1)
+		equal(t, "kept of all", len(all.list(coordinator.ListCall{})), 4)
+		equal(t, "kept of two", len(two.list(coordinator.ListCall{})), 2)
+		all.putJob(coordinator.JobSettings{})
+		two.putJob(coordinator.JobSettings{Keep: new(1)})
+		equal(t, "kept right after a put", len(two.list(coordinator.ListCall{})), 2)
+		r.sweep()
+		equal(t, "kept of all, swept", len(all.list(coordinator.ListCall{})), 1)
+		equal(t, "kept of two, swept", len(two.list(coordinator.ListCall{})), 1)
+	})
+	s.rule(t, "a leased one blocks no other from going, and takes no newer one's place", func(t *testing.T, r *rig) {
+		r.defaults.Keep = 2
+		ids := r.completedTimes(2)
+		r.openRestore(r.restoreCall(ids[0]))
+		ids = append(ids, r.completedTimes(3)...)
+		r.wantIDs("the list", r.list(coordinator.ListCall{}), ids[4], ids[3], ids[0])
+	})
 }
