@@ -46,12 +46,17 @@ func checkpointOf(c coordinator.Checkpoint) api.Checkpoint {
 		out.CompletedAt = &c.EndedAt
 		out.Snapshot = &api.SnapshotSummary{Version: c.SnapshotVersion, Entries: c.Entries, Bytes: c.Bytes, Digest: present(c.Digest)}
 	}
-	if c.Failure != nil {
-		out.Failure = &api.Failure{
-			Reason: api.FailureReason(c.Failure.Reason), TaskID: present(c.Failure.TaskID), Message: present(c.Failure.Message),
-		}
-	}
+	out.Failure = failureOf(c.Failure)
 	return out
+}
+
+func failureOf(failure *coordinator.Failure) *api.Failure {
+	if failure == nil {
+		return nil
+	}
+	return &api.Failure{
+		Reason: api.FailureReason(failure.Reason), TaskID: present(failure.TaskID), Message: present(failure.Message),
+	}
 }
 
 func detailsOf(detail coordinator.CheckpointDetail) api.CheckpointDetails {

@@ -50,6 +50,18 @@ type Options struct {
 	// is given up. Defaults to five minutes.
 	RestoreIdle time.Duration
 
+	// Heartbeat is the time between two signs of life in a stream of events. Defaults to 15
+	// seconds, which is below the patience of common proxies.
+	Heartbeat time.Duration
+
+	// EventsIdle is how long the reader of a stream of events may take to read what was
+	// sent before it is dropped. Defaults to ten seconds.
+	EventsIdle time.Duration
+
+	// OnDropped is told of each reader that was dropped so, with its job. It may be called
+	// from many goroutines. Defaults to dropping it.
+	OnDropped func(job string)
+
 	// TempDir is where the key fingerprints of large uploads spill. Defaults to the
 	// system's folder for temporary files.
 	TempDir string
@@ -58,6 +70,9 @@ type Options struct {
 func (o Options) orDefaults(c *coordinator.Coordinator) Options {
 	if o.OnError == nil {
 		o.OnError = func(*http.Request, error) {}
+	}
+	if o.OnDropped == nil {
+		o.OnDropped = func(string) {}
 	}
 	if o.RequestID == nil {
 		o.RequestID = func(*http.Request) string { return rand.Text() }
@@ -81,6 +96,8 @@ func (o Options) orDefaults(c *coordinator.Coordinator) Options {
 		{&o.BodyTimeout, 30 * time.Second},
 		{&o.UploadIdle, time.Minute},
 		{&o.RestoreIdle, 5 * time.Minute},
+		{&o.Heartbeat, 15 * time.Second},
+		{&o.EventsIdle, 10 * time.Second},
 	} {
 		if *field.value <= 0 {
 			*field.value = field.fallback

@@ -25,7 +25,7 @@ func (s *server) GetLatestSnapshot(ctx context.Context, request api.GetLatestSna
 }
 
 func (s *server) snapshotDocument(ctx context.Context, ref coordinator.Ref) (snapshotAnswer, error) {
-	restore, err := s.coordinator.OpenRestore(ctx, coordinator.RestoreRequest{Ref: ref})
+	restore, err := s.coordinator.OpenRestore(ctx, coordinator.RestoreRequest{Ref: ref, By: requesterOf(exchangeOf(ctx).request)})
 	if err != nil {
 		return snapshotAnswer{}, err
 	}
