@@ -13,7 +13,7 @@ func requires(n int) triggerOption {
 }
 
 func named(tasks ...string) triggerOption {
-	return func(c *coordinator.TriggerCall) { c.Tasks, c.RequiredTaskAcks = tasks, len(tasks) }
+	return func(c *coordinator.TriggerCall) { c.Tasks, c.RequiredTaskAcks = tasks, 0 }
 }
 
 func timeout(ms int64) triggerOption {

@@ -165,7 +165,7 @@ func testDeleteJob(t *testing.T, s suite) {
 	})
 	s.rule(t, "a job that comes back goes on with its ids, epoch, attempts, revisions and events", func(t *testing.T, r *rig) {
 		orders := r.in("orders")
-		revision := orders.putJob(allSettings()).State.Revision
+		revision := orders.putJob(coordinator.JobSettings{Tasks: names(3)}).State.Revision
 		orders.recover("crash")
 		keyed := orders.trigger(withKey("k", "body"))
 		orders.accept(keyed.ID, "a", attempt(5))

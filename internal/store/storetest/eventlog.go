@@ -167,7 +167,7 @@ func testEventLog(t *testing.T, s suite) {
 		}
 	})
 	s.rule(t, "a log that was trimmed counts on", func(t *testing.T, r *rig) {
-		r.defaults.EventsToKeep, r.defaults.Keep = 1, 1
+		r.defaults.EventsToKeep, r.defaults.Keep = 2, 1 // the last one and the one to ask for
 		for range trimmedAfter / 3 {
 			r.completed()
 		}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -21,11 +22,15 @@ type reference struct {
 
 	mu   sync.Mutex
 	jobs map[string]*refJob
+	// listeners are called with the job of each event.
+	listeners map[*func(string)]bool
 }
 
 // refJob is all that is known of one job.
 type refJob struct {
-	name        string
+	name string
+	// exists is false for a job that was deleted: what follows has what stays of it.
+	exists      bool
 	epoch, next int64
 	// shown is the highest display timestamp that was given.
 	shown       int64
@@ -35,6 +40,12 @@ type refJob struct {
 	// keys are the Idempotency-Keys by verb and key, answers the answers by token.
 	keys    map[string]refKey
 	answers map[string]any
+	// revision counts the changes of settings, seq the events.
+	revision, seq int64
+	log           []coordinator.Event
+	// noted are the server's settings of the last call that had them.
+	noted coordinator.Settings
+	refRecord
 }
 
 // refKey is what an Idempotency-Key stands for; id < 0 is a recovery to nothing.
@@ -67,30 +78,30 @@ type refEntry struct {
 }
 
 func newReference(options Options) *reference {
-	r := &reference{clock: options.Clock, observer: options.Observer, jobs: map[string]*refJob{}}
+	r := &reference{clock: options.Clock, observer: options.Observer, jobs: map[string]*refJob{}, listeners: map[*func(string)]bool{}}
 	if r.observer == nil {
 		r.observer = coordinator.Silence{}
 	}
-	r.make(coordinator.DefaultJob)
+	r.entry(coordinator.DefaultJob).exists = true
 	return r
 }
 
-// make gives a job, a new one if there is none.
-func (r *reference) make(name string) *refJob {
+// entry gives a job for a call that makes it where it succeeds.
+func (r *reference) entry(name string) *refJob {
 	if j := r.jobs[name]; j != nil {
 		return j
 	}
 	j := &refJob{
 		name: name, checkpoints: map[int64]*refCheckpoint{}, attempts: map[string]int64{},
-		keys: map[string]refKey{}, answers: map[string]any{},
+		keys: map[string]refKey{}, answers: map[string]any{}, refRecord: newRecord(),
 	}
 	r.jobs[name] = j
 	return j
 }
 
-// job finds a job for reading.
+// job finds a job that exists.
 func (r *reference) job(name string) (*refJob, error) {
-	if j := r.jobs[name]; j != nil {
+	if j := r.jobs[name]; j != nil && j.exists {
 		return j, nil
 	}
 	return nil, coordinator.ErrJobNotFound(name)
@@ -176,12 +187,19 @@ func (c *refCheckpoint) leased(now int64) bool {
 // settle writes what the clock has brought about in a job.
 func (r *reference) settle(j *refJob) {
 	now := r.clock()
+	var overdue []*refCheckpoint
 	for _, id := range j.ids(func(c *refCheckpoint) bool { return c.Status == coordinator.StatusPending }) {
 		c := j.checkpoints[id]
 		c.Start = coordinator.Rebase(c.Start, now)
 		if !c.alive(now) {
-			r.end(j, c, coordinator.StatusExpired, coordinator.Failure{Reason: coordinator.ReasonExpired})
+			overdue = append(overdue, c)
 		}
+	}
+	slices.SortStableFunc(overdue, func(a, b *refCheckpoint) int {
+		return cmp.Compare(a.Start+a.TimeoutMs, b.Start+b.TimeoutMs)
+	})
+	for _, c := range overdue {
+		r.end(j, c, coordinator.StatusExpired, coordinator.Failure{Reason: coordinator.ReasonExpired})
 	}
 }
 
@@ -198,17 +216,32 @@ func (r *reference) end(j *refJob, c *refCheckpoint, status coordinator.Status, 
 		ack.content = nil
 	}
 	r.report(j, c)
+	j.counts.add(failure.Reason)
+	r.tell(j, c, map[coordinator.Status]coordinator.EventType{
+		coordinator.StatusExpired: coordinator.EventExpired, coordinator.StatusAborted: coordinator.EventAborted,
+	}[status], "")
+	if failure.Reason == coordinator.ReasonExpired || failure.Reason == coordinator.ReasonDeclined {
+		r.failed(j, c)
+	}
 	ended := j.ids(func(c *refCheckpoint) bool {
 		return !c.Pinned && (c.Status == coordinator.StatusExpired || c.Status == coordinator.StatusAborted)
 	})
 	for len(ended) > coordinator.EndedKept {
-		delete(j.checkpoints, ended[0])
+		r.gone(j, j.checkpoints[ended[0]], coordinator.DeletedByRetention)
 		ended = ended[1:]
 	}
 }
 
-// complete ends a pending checkpoint as completed and applies retention.
-func (r *reference) complete(j *refJob, c *refCheckpoint, keep int) {
+// gone takes a checkpoint that has ended away and tells of it.
+func (r *reference) gone(j *refJob, c *refCheckpoint, why coordinator.DeletionReason) {
+	delete(j.checkpoints, c.ID)
+	j.counts.Deleted++
+	r.tell(j, c, coordinator.EventDeleted, why)
+}
+
+// complete ends a pending checkpoint as completed, by the acknowledgement of a task or by
+// hand, and applies retention.
+func (r *reference) complete(j *refJob, c *refCheckpoint, task string, retention coordinator.Retention) {
 	c.Status, c.EndedAt, c.SnapshotVersion = coordinator.StatusCompleted, r.clock(), coordinator.SnapshotVersion
 	c.Revision++
 	c.uploaded = nil
@@ -218,7 +251,9 @@ func (r *reference) complete(j *refJob, c *refCheckpoint, keep int) {
 		c.Bytes += ack.Part.Bytes
 	}
 	r.report(j, c)
-	r.retain(j, keep)
+	r.tell(j, c, coordinator.EventCompleted, "")
+	r.succeeded(j, c, task)
+	r.retain(j, retention)
 }
 
 // report tells the observer of an end.
@@ -230,18 +265,29 @@ func (r *reference) report(j *refJob, c *refCheckpoint) {
 	r.observer.Ended(t)
 }
 
-// retain applies retention: of the completed, unpinned ones the newest keep stay, and
-// older ones wait as long as somebody holds them.
-func (r *reference) retain(j *refJob, keep int) {
-	if keep == 0 {
-		return
+// retain applies retention to the completed, unpinned ones, the oldest first: of what has
+// no place among the newest, is too old, or has too many bytes together with all that is
+// still there, goes what nobody holds. The newest always stays.
+func (r *reference) retain(j *refJob, defaults coordinator.Retention) {
+	limits := j.settings.Over(coordinator.Settings{Retention: defaults}).Retention
+	now := r.clock()
+	ids := j.ids(func(c *refCheckpoint) bool { return c.Completed() && !c.Pinned })
+	bytes := int64(0)
+	for _, id := range ids {
+		bytes += j.checkpoints[id].Bytes
 	}
-	kept := j.ids(func(c *refCheckpoint) bool { return c.Completed() && !c.Pinned })
-	for _, id := range kept[:max(0, len(kept)-keep)] {
-		if !j.checkpoints[id].leased(r.clock()) {
-			delete(j.checkpoints, id)
-			r.observer.Deleted(j.name, id, coordinator.DeletedByRetention)
+	for i, id := range ids {
+		c := j.checkpoints[id]
+		newer := len(ids) - 1 - i
+		many := limits.Keep > 0 && newer >= limits.Keep
+		old := limits.MaxAgeMs > 0 && now-c.EndedAt > limits.MaxAgeMs
+		large := limits.MaxBytes > 0 && bytes > limits.MaxBytes
+		if newer == 0 || !many && !old && !large || c.leased(now) {
+			continue
 		}
+		bytes -= c.Bytes
+		r.gone(j, c, coordinator.DeletedByRetention)
+		r.observer.Deleted(j.name, id, coordinator.DeletedByRetention)
 	}
 }
 

@@ -14,35 +14,60 @@ import (
 func (r *reference) Trigger(_ context.Context, call coordinator.TriggerCall) (coordinator.TriggerResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	j := r.make(call.Job)
+	j := r.entry(call.Job)
 	return once(j, call.Token, func() (coordinator.TriggerResult, error) {
 		if known, ok := j.keys["trigger "+call.Key]; ok && call.Key != "" {
 			return r.triggerAgain(j, known, call.Fingerprint)
 		}
 		r.settle(j)
-		now := r.clock()
-		pending := j.ids(func(c *refCheckpoint) bool { return c.Status == coordinator.StatusPending })
-		if len(pending) >= call.Defaults.MaxConcurrent {
-			return coordinator.TriggerResult{}, coordinator.ErrTooManyPending(j.name, len(pending), call.Defaults.MaxConcurrent, time.Second)
+		now, effective := r.clock(), j.settings.Over(call.Defaults)
+		if ends := coordinator.PauseEnds(j.completedAt, effective.MinPauseMs, now); now < ends && !call.Force {
+			return coordinator.TriggerResult{}, coordinator.ErrMinPause(j.name, time.Duration(ends-now)*time.Millisecond)
 		}
-		j.shown = max(j.shown, now)
-		c := &refCheckpoint{
-			Checkpoint: coordinator.Checkpoint{
-				Job: j.name, ID: j.next, Epoch: j.epoch, Status: coordinator.StatusPending, Revision: 1,
-				Timestamp: j.shown, Start: now, TimeoutMs: *cmp.Or(call.TimeoutMs, &call.Defaults.TimeoutMs),
-				RequiredTaskAcks: call.RequiredTaskAcks, NamedTasks: call.Tasks != nil,
-				Pinned: call.Pinned, Labels: maps.Clone(call.Labels), Description: call.Description,
-			},
-			names: slices.Sorted(slices.Values(call.Tasks)), acks: map[string]*refAck{},
-			uploaded: map[string]coordinator.PartContent{}, shared: map[string]refEntry{}, leases: map[string]int64{},
+		if pending := j.pending(); len(pending) >= effective.MaxConcurrent {
+			return coordinator.TriggerResult{}, coordinator.ErrTooManyPending(j.name, len(pending), effective.MaxConcurrent, time.Second)
 		}
-		j.next++
-		j.checkpoints[c.ID] = c
+		c := r.begin(j, call)
 		if call.Key != "" {
 			j.keys["trigger "+call.Key] = refKey{fingerprint: call.Fingerprint, id: c.ID}
 		}
 		return coordinator.TriggerResult{Checkpoint: r.view(c)}, nil
 	})
+}
+
+// pending are the ids of what is pending, overdue or not.
+func (j *refJob) pending() []int64 {
+	return j.ids(func(c *refCheckpoint) bool { return c.Status == coordinator.StatusPending })
+}
+
+// begin makes a checkpoint. What the call leaves open the job's settings say, and then the
+// server's.
+func (r *reference) begin(j *refJob, call coordinator.TriggerCall) *refCheckpoint {
+	now, effective := r.clock(), j.settings.Over(call.Defaults)
+	tasks, required := call.Tasks, call.RequiredTaskAcks
+	if tasks == nil && required == 0 {
+		tasks, required = j.settings.Tasks, effective.RequiredTaskAcks
+	}
+	if len(tasks) > 0 {
+		required = len(tasks)
+	}
+	j.exists, j.noted = true, call.Defaults
+	j.shown = max(j.shown, now)
+	c := &refCheckpoint{
+		Checkpoint: coordinator.Checkpoint{
+			Job: j.name, ID: j.next, Epoch: j.epoch, Status: coordinator.StatusPending, Revision: 1,
+			Timestamp: j.shown, Start: now, TimeoutMs: *cmp.Or(call.TimeoutMs, &effective.TimeoutMs),
+			RequiredTaskAcks: required, NamedTasks: len(tasks) > 0,
+			Pinned: call.Pinned, Labels: maps.Clone(call.Labels), Description: call.Description,
+		},
+		names: slices.Sorted(slices.Values(tasks)), acks: map[string]*refAck{},
+		uploaded: map[string]coordinator.PartContent{}, shared: map[string]refEntry{}, leases: map[string]int64{},
+	}
+	j.next++
+	j.checkpoints[c.ID] = c
+	j.counts.Triggered++
+	r.tell(j, c, coordinator.EventTriggered, "")
+	return c
 }
 
 // triggerAgain answers a trigger whose Idempotency-Key is known.
@@ -72,7 +97,7 @@ func (r *reference) Acknowledge(_ context.Context, call coordinator.AckCall) (co
 		}
 		var result coordinator.AckResult
 		for _, item := range call.Items {
-			result.Outcomes = append(result.Outcomes, r.ackOne(j, c, item, call.Retention.Keep))
+			result.Outcomes = append(result.Outcomes, r.ackOne(j, c, item, call.Retention))
 		}
 		result.Status, result.AcknowledgedTasks, result.RequiredTaskAcks = c.Status, c.AcknowledgedTasks, c.RequiredTaskAcks
 		return result, nil
@@ -80,7 +105,7 @@ func (r *reference) Acknowledge(_ context.Context, call coordinator.AckCall) (co
 }
 
 // ackOne applies one item and answers as of its place.
-func (r *reference) ackOne(j *refJob, c *refCheckpoint, item coordinator.AckItem, keep int) coordinator.AckOutcome {
+func (r *reference) ackOne(j *refJob, c *refCheckpoint, item coordinator.AckItem, retention coordinator.Retention) coordinator.AckOutcome {
 	outcome := coordinator.AckOutcome{TaskID: item.TaskID, Outcome: coordinator.AckAccepted}
 	part := item.Part
 	if uploaded, ok := c.uploaded[item.TaskID]; ok && part == nil {
@@ -104,7 +129,7 @@ func (r *reference) ackOne(j *refJob, c *refCheckpoint, item coordinator.AckItem
 		if part == nil {
 			part = &coordinator.PartContent{Digest: coordinator.EmptyDigest}
 		}
-		outcome.LatencyMs = r.accept(j, c, item.TaskID, item.Attempt, *part, keep)
+		outcome.LatencyMs = r.accept(j, c, item.TaskID, item.Attempt, *part, retention)
 	}
 	if refusal != nil {
 		outcome.Outcome, outcome.Refusal = coordinator.AckRefused, refusal
@@ -145,7 +170,7 @@ func (r *reference) late(j *refJob, c *refCheckpoint) *coordinator.Error {
 
 // accept counts a task and completes the checkpoint when it was the last. It gives the
 // time since the start in ms.
-func (r *reference) accept(j *refJob, c *refCheckpoint, task string, attempt int64, p coordinator.PartContent, keep int) int64 {
+func (r *reference) accept(j *refJob, c *refCheckpoint, task string, attempt int64, p coordinator.PartContent, retention coordinator.Retention) int64 {
 	now := r.clock()
 	delete(c.uploaded, task)
 	c.acks[task] = &refAck{
@@ -156,7 +181,7 @@ func (r *reference) accept(j *refJob, c *refCheckpoint, task string, attempt int
 	c.AcknowledgedTasks++
 	c.Revision++
 	if c.AcknowledgedTasks >= c.RequiredTaskAcks {
-		r.complete(j, c, keep)
+		r.complete(j, c, task, retention)
 	}
 	return now - c.Start
 }
@@ -176,7 +201,7 @@ func (r *reference) Complete(_ context.Context, call coordinator.CompleteCall) (
 	case !call.Force && c.AcknowledgedTasks < c.RequiredTaskAcks:
 		return coordinator.Checkpoint{}, coordinator.ErrAcksMissing(c.ID, c.RequiredTaskAcks-c.AcknowledgedTasks, missing[:min(len(missing), coordinator.MissingTasksShown)])
 	default:
-		r.complete(j, c, call.Retention.Keep)
+		r.complete(j, c, "", call.Retention)
 	}
 	return r.view(c), nil
 }

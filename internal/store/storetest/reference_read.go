@@ -126,20 +126,3 @@ func (r *reference) Task(_ context.Context, ref coordinator.Ref, task string) (c
 	}
 	return c.task(task, v.Status), nil
 }
-
-// Jobs reads the state of every job.
-func (r *reference) Jobs(context.Context) ([]coordinator.JobState, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var states []coordinator.JobState
-	for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
-		j := r.jobs[name]
-		state := coordinator.JobState{Job: name, Epoch: j.epoch, NextID: j.next, LatestID: -1, ObservedAt: r.clock()}
-		state.Pending = len(j.ids(func(c *refCheckpoint) bool { return c.alive(state.ObservedAt) }))
-		if c := j.latest(); c != nil {
-			state.LatestID, state.LatestAt = c.ID, c.EndedAt
-		}
-		states = append(states, state)
-	}
-	return states, nil
-}

@@ -32,6 +32,7 @@ func (r *reference) remove(j *refJob, c *refCheckpoint, reason coordinator.Failu
 	if c.Status == coordinator.StatusPending {
 		r.end(j, c, coordinator.StatusAborted, coordinator.Failure{Reason: reason})
 	}
+	r.gone(j, c, why)
 	r.observer.Deleted(j.name, c.ID, why)
 }
 
@@ -78,7 +79,7 @@ func (r *reference) Cleanup(_ context.Context, call coordinator.CleanupCall) (co
 func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (coordinator.RecoverResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	j := r.make(call.Job)
+	j := r.entry(call.Job)
 	return once(j, call.Token, func() (coordinator.RecoverResult, error) {
 		if known, ok := j.keys["recover "+call.Key]; ok && call.Key != "" {
 			return r.recoverAgain(j, known, call)
@@ -90,6 +91,7 @@ func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (co
 		for _, id := range j.ids(func(c *refCheckpoint) bool { return c.Status == coordinator.StatusPending }) {
 			r.end(j, j.checkpoints[id], coordinator.StatusAborted, coordinator.Failure{Reason: coordinator.ReasonSuperseded})
 		}
+		j.exists = true
 		j.epoch++
 		result.Epoch = j.epoch
 		record := refKey{fingerprint: call.Fingerprint, id: -1, epoch: j.epoch}
@@ -100,6 +102,7 @@ func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (co
 		if call.Key != "" {
 			j.keys["recover "+call.Key] = record
 		}
+		r.emit(j, coordinator.Event{Type: coordinator.EventRecovered, CheckpointID: record.id})
 		return result, nil
 	})
 }
@@ -131,7 +134,7 @@ func (r *reference) Sweep(_ context.Context, call coordinator.SweepCall) error {
 	defer r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
 		r.settle(r.jobs[name])
-		r.retain(r.jobs[name], call.Retention.Keep)
+		r.retain(r.jobs[name], call.Retention)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (u *refUpload) Commit(_ context.Context, call coordinator.CommitCall) (coor
 			return coordinator.CommitResult{}, nil
 		}
 		outcome := coordinator.AckOutcome{TaskID: u.call.TaskID, Outcome: coordinator.AckAccepted}
-		outcome.LatencyMs = r.accept(j, c, u.call.TaskID, u.call.Attempt, part, call.Retention.Keep)
+		outcome.LatencyMs = r.accept(j, c, u.call.TaskID, u.call.Attempt, part, call.Retention)
 		outcome.Status, outcome.AcknowledgedTasks, outcome.RequiredTaskAcks = c.Status, c.AcknowledgedTasks, c.RequiredTaskAcks
 		return coordinator.CommitResult{Ack: &outcome}, nil
 	})

@@ -1,0 +1,82 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// emit writes an event.
+func (r *reference) emit(j *refJob, e coordinator.Event) {
+	j.seq++
+	e.ID, e.Job, e.At = coordinator.EventID{Epoch: j.epoch, Seq: j.seq}, j.name, r.clock()
+	j.log = append(j.log, e)
+	if over := len(j.log) - max(1, j.noted.EventsToKeep); over > 0 {
+		j.log = j.log[over:]
+	}
+	for wake := range r.listeners {
+		(*wake)(j.name)
+	}
+}
+
+// tell writes an event about a checkpoint as it is.
+func (r *reference) tell(j *refJob, c *refCheckpoint, kind coordinator.EventType, why coordinator.DeletionReason) {
+	v := r.view(c)
+	e := coordinator.Event{
+		Type: kind, CheckpointID: c.ID, Status: c.Status, RequiredTaskAcks: c.RequiredTaskAcks, AcknowledgedTasks: c.AcknowledgedTasks,
+		MissingTasks: v.MissingTasks, Why: why, Failure: c.Failure, DurationMs: c.DurationMs(),
+	}
+	if deadline, limited := c.Deadline(); limited && c.Status == coordinator.StatusPending {
+		e.Deadline = deadline
+	}
+	if c.Completed() {
+		e.Entries, e.Bytes = c.Entries, c.Bytes
+	}
+	r.emit(j, e)
+}
+
+// position is the newest event.
+func (j *refJob) position() coordinator.EventID {
+	if len(j.log) == 0 {
+		return coordinator.EventID{}
+	}
+	return j.log[len(j.log)-1].ID
+}
+
+// Events reads what follows an event.
+func (r *reference) Events(_ context.Context, call coordinator.EventsCall) (coordinator.EventsResult, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j, err := r.job(call.Job)
+	if err != nil {
+		return coordinator.EventsResult{}, err
+	}
+	result := coordinator.EventsResult{Position: j.position()}
+	if call.After == nil {
+		return result, nil
+	}
+	place := slices.IndexFunc(j.log, func(e coordinator.Event) bool { return e.ID == *call.After })
+	fromTheBeginning := *call.After == coordinator.EventID{} && (j.seq == 0 || j.log[0].ID.Seq == 1)
+	if place < 0 && !fromTheBeginning {
+		result.Gap = true
+		for _, id := range j.ids(func(c *refCheckpoint) bool { return c.alive(r.clock()) }) {
+			result.Pending = append(result.Pending, r.view(j.checkpoints[id]))
+		}
+		return result, nil
+	}
+	rest := j.log[place+1:]
+	result.Events = slices.Clone(rest[:min(len(rest), call.Limit)])
+	return result, nil
+}
+
+// Listen wakes at every event.
+func (r *reference) Listen(ctx context.Context, wake func(job string)) {
+	r.mu.Lock()
+	r.listeners[&wake] = true
+	r.mu.Unlock()
+	<-ctx.Done()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.listeners, &wake)
+}
