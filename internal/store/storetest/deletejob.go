@@ -168,7 +168,7 @@ func testDeleteJob(t *testing.T, s suite) {
 		revision := orders.putJob(coordinator.JobSettings{Tasks: names(3)}).State.Revision
 		orders.recover("crash")
 		keyed := orders.trigger(withKey("k", "body"))
-		orders.accept(keyed.ID, "a", attempt(5))
+		orders.accept(keyed.ID, "z", attempt(5))
 		old := orders.completed()
 		orders.declined()
 		before := orders.jobState()
@@ -179,7 +179,7 @@ func testDeleteJob(t *testing.T, s suite) {
 			t.Errorf("id %d was given after %d", c.ID, old.ID)
 		}
 		equal(t, "epoch", c.Epoch, 1)
-		orders.ackRefused(coordinator.CodeStaleAttempt, c.ID, "a", attempt(4))
+		orders.ackRefused(coordinator.CodeStaleAttempt, c.ID, "z", attempt(4))
 		orders.getRefused(coordinator.CodeCheckpointDeleted, old.ID)
 		_, err := orders.store.Trigger(t.Context(), orders.triggerCall(withKey("k", "body")))
 		r.refused(err, coordinator.CodeIdempotencyTargetDeleted)

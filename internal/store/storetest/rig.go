@@ -30,7 +30,8 @@ type rig struct {
 	// call again although its reply came: a store may report again then, because in life
 	// the first report was lost with the reply.
 	resent bool
-	tokens int
+	// tokens counts the calls that were named, those of other jobs included.
+	tokens *int
 }
 
 func newRig(t testing.TB, storage Storage) *rig {
@@ -47,7 +48,7 @@ func newRig(t testing.TB, storage Storage) *rig {
 // newRigAt leaves closing to the caller.
 func newRigAt(t testing.TB, storage Storage, clock *Clock) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: clock, seen: new(journal), storage: storage, job: coordinator.DefaultJob, defaults: rigDefaults()}
+	r := &rig{t: t, clock: clock, seen: new(journal), storage: storage, job: coordinator.DefaultJob, defaults: rigDefaults(), tokens: new(int)}
 	r.open()
 	return r
 }
@@ -65,6 +66,10 @@ func (r *rig) open() {
 	handles := []coordinator.Store{r.storage.Open(r.t, options)}
 	if r.storage.Replicas {
 		handles = append(handles, r.storage.Open(r.t, options))
+	}
+	if opened, again := r.store.(*inTurn); again {
+		opened.handles = handles // for the rigs of other jobs as well
+		return
 	}
 	r.store = &inTurn{handles: handles}
 }
@@ -124,8 +129,8 @@ func (r *rig) finish() {
 
 // token names one call.
 func (r *rig) token() string {
-	r.tokens++
-	return fmt.Sprintf("token-%s-%d", r.job, r.tokens)
+	*r.tokens++
+	return fmt.Sprintf("token-%s-%d", r.job, *r.tokens)
 }
 
 // in gives the same rig for calls in another job.
