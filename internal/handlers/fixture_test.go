@@ -1,7 +1,9 @@
 package handlers_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -25,6 +27,8 @@ type fixture struct {
 	// clock is the store's, in Unix milliseconds.
 	clock *clock
 	log   *causes
+	// drain ends what waits, as a server that shuts down does.
+	drain func()
 }
 
 // on is the fixture for a subtest.
@@ -101,6 +105,11 @@ type setup struct {
 	pace     coordinator.Pace
 	// impatient keeps the ordinary budget of a request; a busy machine may exceed it.
 	impatient bool
+	// live lets the coordinator do its work in the background, which is what wakes those who
+	// wait.
+	live bool
+	// listen changes the listener's server before it starts.
+	listen func(*httptest.Server)
 	// store wraps the real one.
 	store func(coordinator.Store) coordinator.Store
 }
@@ -132,11 +141,24 @@ func serve(t *testing.T, with ...setup) *fixture {
 	if s.options.TempDir == "" {
 		s.options.TempDir = t.TempDir()
 	}
-	api := handlers.New(coordinator.New(store, coordinator.Options{Settings: settings, Pace: s.pace}), s.options)
-	f.server = httptest.NewServer(f.log.watch(api))
+	draining := make(chan struct{})
+	f.drain = sync.OnceFunc(func() { close(draining) })
+	c := coordinator.New(store, coordinator.Options{Settings: settings, Pace: s.pace, Draining: draining})
+	f.server = httptest.NewUnstartedServer(f.log.watch(handlers.New(c, s.options)))
+	if s.listen != nil {
+		s.listen(f.server)
+	}
+	f.server.Start()
 	f.client = f.server.Client()
+	background, stop := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	if s.live {
+		work.Go(func() { c.Run(background) })
+	}
 	t.Cleanup(func() {
 		f.server.Close()
+		stop()
+		work.Wait()
 		if err := embedded.Close(); err != nil {
 			t.Errorf("close the store: %v", err)
 		}
@@ -162,9 +184,19 @@ func (f *fixture) do(method, path, body string, headers ...string) answer {
 
 func (f *fixture) send(method, path string, body io.Reader, headers ...string) answer {
 	f.t.Helper()
-	request, err := http.NewRequestWithContext(f.t.Context(), method, f.server.URL+path, body)
+	a, err := f.try(method, path, body, headers...)
 	if err != nil {
 		f.t.Fatal(err)
+	}
+	return a
+}
+
+// try is send for other goroutines than the test's.
+func (f *fixture) try(method, path string, body io.Reader, headers ...string) (answer, error) {
+	a := answer{t: f.t, call: method + " " + path}
+	request, err := http.NewRequestWithContext(f.t.Context(), method, f.server.URL+path, body)
+	if err != nil {
+		return a, err
 	}
 	if request.ContentLength != 0 {
 		request.Header.Set("Content-Type", "application/json")
@@ -174,14 +206,15 @@ func (f *fixture) send(method, path string, body io.Reader, headers ...string) a
 	}
 	response, err := f.client.Do(request)
 	if err != nil {
-		f.t.Fatalf("%s %s: %v", method, path, err)
+		return a, fmt.Errorf("%s: %w", a.call, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		f.t.Fatalf("%s %s: reading the answer: %v", method, path, err)
+		return a, fmt.Errorf("%s: reading the answer: %w", a.call, err)
 	}
-	return answer{t: f.t, call: method + " " + path, status: response.StatusCode, header: response.Header, body: string(text)}
+	a.status, a.header, a.body = response.StatusCode, response.Header, string(text)
+	return a, nil
 }
 
 // want ends the test unless the answer has the status.
