@@ -18,15 +18,19 @@ type scheduler struct {
 	jobs map[string]*dueJob
 	// until is when take is going to look again; what is due sooner must wake it.
 	until time.Time
-	// away is set while the store does not answer. One job asks for all then, not before probe.
+	// away is set while calls of some jobs were not answered. One of these asks for all
+	// then, not before probe.
 	away  bool
 	probe time.Time
 }
 
-// dueJob is when a job is to be asked for; asking tells that its call is running.
+// dueJob is when a job is to be asked for.
 type dueJob struct {
-	at     time.Time
+	at time.Time
+	// asking tells that its call is running.
 	asking bool
+	// unanswered is when its last call came back without an answer; zero is never.
+	unanswered time.Time
 }
 
 func newScheduler(c *Coordinator) *scheduler {
@@ -120,25 +124,32 @@ func (s *scheduler) take(now time.Time) (jobs []string, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next = schedulerIdle
-	defer func() { s.until = now.Add(next) }()
-	if s.away && now.Before(s.probe) {
-		return nil, s.probe.Sub(now)
-	}
+	oldest, away := "", false
 	for job, due := range s.jobs {
 		wait := due.at.Sub(now)
+		away = away || !due.unanswered.IsZero()
 		switch {
 		case due.asking:
+		case !due.unanswered.IsZero():
+			if oldest == "" || due.unanswered.Before(s.jobs[oldest].unanswered) {
+				oldest = job
+			}
 		case wait > 0:
 			next = min(next, wait)
-		case s.away && len(jobs) > 0:
 		default:
 			due.asking = true
 			jobs = append(jobs, job)
 		}
 	}
-	if s.away && len(jobs) > 0 {
+	s.away = away
+	if wait := s.probe.Sub(now); oldest != "" && wait > 0 {
+		next = min(next, wait)
+	} else if oldest != "" {
+		s.jobs[oldest].asking = true
+		jobs = append(jobs, oldest)
 		s.probe = now.Add(readBudget) // or until its call has come back
 	}
+	s.until = now.Add(next)
 	return jobs, next
 }
 
@@ -179,14 +190,18 @@ func (s *scheduler) answered(job string, result DueResult, err error) (report bo
 	code := CodeOf(err)
 	if code == CodeStoreUnavailable || code == CodeOutcomeUnknown {
 		// The schedule goes on as soon as the store does; a thousand jobs must not ask a
-		// store that is away a thousand times.
-		report, s.away, s.probe = !s.away, true, now.Add(probeAway)
+		// store that is away a thousand times. Others are asked for as ever: a store may be
+		// away in part.
+		report, s.away = !s.away, true
+		due.unanswered, s.probe = now, now.Add(probeAway)
 		s.rouse(s.probe)
 		return report
 	}
-	if s.away {
-		s.away = false
-		s.rouse(now) // the other jobs have waited
+	if !due.unanswered.IsZero() {
+		for _, other := range s.jobs {
+			other.unanswered = time.Time{}
+		}
+		s.rouse(now)
 	}
 	switch {
 	case code == CodeJobNotFound, err == nil && result.Schedule.Due == 0:

@@ -1,0 +1,555 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+const wait = 30 * time.Second
+
+// pendings is a worker's long poll; it gives the ids.
+func pendings(ctx context.Context, c *coordinator.Coordinator, task string) ([]int64, error) {
+	list, err := c.AwaitList(ctx, coordinator.ListCall{
+		Job: coordinator.DefaultJob, Status: coordinator.StatusPending, Before: -1, Limit: 10, NotAckedBy: task,
+	}, wait)
+	var ids []int64
+	for _, checkpoint := range list.Checkpoints {
+		ids = append(ids, checkpoint.ID)
+	}
+	return ids, err
+}
+
+// waits are the three long polls, each with what satisfies it.
+func waits() []struct {
+	name    string
+	poll    func(context.Context, *coordinator.Coordinator) (satisfied bool, err error)
+	satisfy func(*logJob)
+	other   func(*logJob)
+} {
+	return []struct {
+		name    string
+		poll    func(context.Context, *coordinator.Coordinator) (satisfied bool, err error)
+		satisfy func(*logJob)
+		other   func(*logJob)
+	}{
+		{
+			name: "a list",
+			poll: func(ctx context.Context, c *coordinator.Coordinator) (bool, error) {
+				ids, err := pendings(ctx, c, "a")
+				return len(ids) > 0, err
+			},
+			satisfy: func(j *logJob) { j.trigger() },
+			other:   func(j *logJob) { j.tell(coordinator.EventHealthy, 0) },
+		},
+		{
+			name: "the latest",
+			poll: func(ctx context.Context, c *coordinator.Coordinator) (bool, error) {
+				latest, found, err := c.AwaitLatest(ctx, coordinator.DefaultJob, 0, wait)
+				return found && latest.ID > 0, err
+			},
+			satisfy: func(j *logJob) { j.end(j.trigger(), coordinator.StatusCompleted) },
+			other:   func(j *logJob) { j.end(j.trigger(), coordinator.StatusAborted) },
+		},
+		{
+			name: "an end",
+			poll: func(ctx context.Context, c *coordinator.Coordinator) (bool, error) {
+				detail, err := c.AwaitEnd(ctx, coordinator.Ref{Job: coordinator.DefaultJob, ID: 1}, wait)
+				return detail.Status == coordinator.StatusAborted, err
+			},
+			satisfy: func(j *logJob) { j.end(1, coordinator.StatusAborted) },
+			other:   func(j *logJob) { j.end(j.trigger(), coordinator.StatusCompleted) },
+		},
+	}
+}
+
+func TestLongPolls(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("the client went away")
+	for _, w := range waits() {
+		type world struct {
+			store  *logStore
+			c      *coordinator.Coordinator
+			drain  func()
+			cancel context.CancelCauseFunc
+		}
+		for _, tc := range []struct {
+			name      string
+			before    func(world) // happens before the poll
+			during    func(world) // happens five seconds into it
+			satisfied bool
+			took      time.Duration
+			check     func(error) bool
+		}{
+			{
+				name:   "is satisfied at once",
+				before: func(w0 world) { w0.store.change(coordinator.DefaultJob, w.satisfy) }, satisfied: true,
+			},
+			{
+				name:   "is satisfied by an event",
+				during: func(w0 world) { w0.store.change(coordinator.DefaultJob, w.satisfy) }, satisfied: true, took: 5 * time.Second,
+			},
+			{
+				name: "is satisfied although the wake got lost",
+				during: func(w0 world) {
+					w0.store.set(func() { w0.store.muted = true })
+					w0.store.change(coordinator.DefaultJob, w.satisfy)
+				},
+				satisfied: true, took: 5 * time.Second,
+			},
+			{
+				name:   "is not satisfied by other events and runs out",
+				during: func(w0 world) { w0.store.change(coordinator.DefaultJob, w.other) }, took: wait,
+			},
+			{
+				name:   "answers what there is when the server drains",
+				during: func(w0 world) { w0.drain() }, took: 5 * time.Second,
+			},
+			{
+				name:   "ends with its client",
+				during: func(w0 world) { w0.cancel(gone) }, took: 5 * time.Second,
+				check: func(err error) bool { return errors.Is(err, gone) },
+			},
+			{
+				name:   "says that the store is away at the start",
+				before: func(w0 world) { w0.store.set(func() { w0.store.away = coordinator.ErrStoreUnavailable(nil) }) },
+				check:  func(err error) bool { return coordinator.CodeOf(err) == coordinator.CodeStoreUnavailable },
+			},
+			{
+				name: "outlives an outage that ends before it does",
+				during: func(w0 world) {
+					w0.store.set(func() { w0.store.away = coordinator.ErrStoreUnavailable(nil) })
+					w0.store.change(coordinator.DefaultJob, w.satisfy)
+					time.AfterFunc(10*time.Second, func() { w0.store.set(func() { w0.store.away = nil }) })
+				},
+				satisfied: true, took: 15 * time.Second,
+			},
+			{
+				name:   "says that the store is away when it runs out",
+				during: func(w0 world) { w0.store.set(func() { w0.store.away = coordinator.ErrStoreUnavailable(nil) }) },
+				took:   wait,
+				check:  func(err error) bool { return coordinator.CodeOf(err) == coordinator.CodeStoreUnavailable },
+			},
+			{
+				name: "says that the store is away when it cannot read what it was woken for",
+				during: func(w0 world) {
+					w0.store.set(func() { w0.store.hangs = map[string]string{"a list": "list"}[w.name] })
+					if w0.store.hangs == "" {
+						w0.store.set(func() { w0.store.hangs = "get" })
+					}
+					w0.store.change(coordinator.DefaultJob, w.satisfy)
+				},
+				took:  7 * time.Second, // the budget of one read
+				check: func(err error) bool { return coordinator.CodeOf(err) == coordinator.CodeStoreUnavailable },
+			},
+		} {
+			t.Run(w.name+" "+tc.name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					store := newLogStore()
+					store.change(coordinator.DefaultJob, func(j *logJob) {
+						j.end(j.trigger(), coordinator.StatusCompleted)
+						j.trigger()
+						j.ack(1, "a")
+					})
+					draining := make(chan struct{})
+					c, stop := running(t, store, coordinator.Options{Draining: draining})
+					defer stop()
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					world := world{store: store, c: c, drain: func() { close(draining) }, cancel: cancel}
+					if tc.before != nil {
+						tc.before(world)
+					}
+					if tc.during != nil {
+						time.AfterFunc(5*time.Second, func() { tc.during(world) })
+					}
+					began := time.Now()
+					satisfied, err := w.poll(ctx, c)
+					if took := time.Since(began); took < tc.took || took > tc.took+time.Second {
+						t.Errorf("it took %v, want %v", took, tc.took)
+					}
+					if satisfied != tc.satisfied {
+						t.Errorf("satisfied: %v", satisfied)
+					}
+					if tc.check == nil && err != nil || tc.check != nil && !tc.check(err) {
+						t.Errorf("it answered %v", err)
+					}
+					if tc.during == nil {
+						return
+					}
+					time.Sleep(time.Minute) //nolint:forbidigo // Time is synctest's: what is left over shows.
+				})
+			})
+		}
+	}
+}
+
+func TestAPollInAnUnknownJobIsRefusedAtOnceAndADeletedOneLater(t *testing.T) {
+	t.Parallel()
+	for _, w := range waits() {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newLogStore()
+				store.change(coordinator.DefaultJob, func(j *logJob) {
+					j.end(j.trigger(), coordinator.StatusCompleted)
+					j.trigger()
+					j.ack(1, "a")
+				})
+				c, stop := running(t, store, coordinator.Options{})
+				defer stop()
+				began := time.Now()
+				time.AfterFunc(5*time.Second, func() {
+					store.set(func() { delete(store.jobs, coordinator.DefaultJob) })
+					store.poke(coordinator.DefaultJob)
+				})
+				for _, want := range []time.Duration{5 * time.Second, 5 * time.Second} {
+					if _, err := w.poll(t.Context(), c); coordinator.CodeOf(err) != coordinator.CodeJobNotFound || time.Since(began) != want {
+						t.Errorf("after %v: %v", time.Since(began), err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestPollsRefuseWhatReadsRefuse(t *testing.T) {
+	t.Parallel()
+	c := coordinator.New(&scriptedStore{}, coordinator.Options{})
+	list := func(call coordinator.ListCall) error {
+		_, err := c.AwaitList(t.Context(), call, wait)
+		return err
+	}
+	for name, err := range map[string]error{
+		"a job":   list(coordinator.ListCall{Job: "a/b", Before: -1, Limit: 1}),
+		"a limit": list(coordinator.ListCall{Job: "a", Before: -1}),
+		"a task":  list(coordinator.ListCall{Job: "a", Before: -1, Limit: 1, NotAckedBy: ".."}),
+		"the latest of a job": func() error {
+			_, _, err := c.AwaitLatest(t.Context(), "", -1, wait)
+			return err
+		}(),
+		"an id": func() error {
+			_, err := c.AwaitEnd(t.Context(), coordinator.Ref{Job: "a", ID: -7}, wait)
+			return err
+		}(),
+	} {
+		if coordinator.CodeOf(err) != coordinator.CodeInvalidParameter {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// crowd starts a poll for each name, waits until all wait, and gives a function that
+// collects the answers.
+func crowd[T any](names []string, poll func(name string) (T, error)) (answers func() (map[string]T, []error)) {
+	var (
+		mu      sync.Mutex
+		all     sync.WaitGroup
+		answer  = map[string]T{}
+		refused []error
+	)
+	for _, name := range names {
+		all.Go(func() {
+			got, err := poll(name)
+			mu.Lock()
+			defer mu.Unlock()
+			answer[name] = got
+			if err != nil {
+				refused = append(refused, err)
+			}
+		})
+	}
+	synctest.Wait()
+	return func() (map[string]T, []error) {
+		all.Wait()
+		return answer, refused
+	}
+}
+
+func tasks(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("task-%05d", i)
+	}
+	return names
+}
+
+// What a waiting worker costs: its own goroutine, no other, and a share in a few reads.
+func TestTenThousandWaitersShareAHandfulOfReads(t *testing.T) {
+	t.Parallel()
+	const waiters, handful = 10_000, 5
+	for _, w := range waits() {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newLogStore()
+				c, stop := running(t, store, coordinator.Options{Pace: coordinator.Pace{Health: time.Hour, Sweep: time.Hour}})
+				defer stop()
+				store.change(coordinator.DefaultJob, func(j *logJob) {
+					j.end(j.trigger(), coordinator.StatusCompleted)
+					j.trigger()
+					j.ack(1, "a")
+				})
+				answers := crowd(tasks(waiters), func(string) (bool, error) { return w.poll(t.Context(), c) })
+				store.totalled()
+				for range 3 {
+					store.change(coordinator.DefaultJob, w.other)
+					synctest.Wait()
+				}
+				if calls := store.totalled(); calls > 3 {
+					t.Errorf("%d calls for three events that matter to nobody", calls)
+				}
+				store.change(coordinator.DefaultJob, w.satisfy)
+				got, refused := answers()
+				if calls := store.totalled(); calls > handful {
+					t.Errorf("%d calls for one event", calls)
+				}
+				if len(refused) > 0 {
+					t.Errorf("%d refused, the first with %v", len(refused), refused[0])
+				}
+				for name, satisfied := range got {
+					if !satisfied {
+						t.Fatalf("%s was told of nothing", name)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAWaiterHasNoGoroutineOfItsOwn(t *testing.T) { //nolint:paralleltest // It counts the goroutines of the process.
+	const waiters = 1000
+	synctest.Test(t, func(t *testing.T) {
+		store := newLogStore()
+		c, stop := running(t, store, coordinator.Options{})
+		defer stop()
+		ctx, cancel := context.WithCancel(t.Context())
+		before := runtime.NumGoroutine()
+		answers := crowd(tasks(waiters), func(task string) ([]int64, error) { return pendings(ctx, c, task) })
+		if n := runtime.NumGoroutine() - before; n > waiters {
+			t.Errorf("%d goroutines for %d waiters", n, waiters)
+		}
+		cancel()
+		answers()
+	})
+}
+
+func TestTheSharedListIsRightForEachTask(t *testing.T) {
+	t.Parallel()
+	const waiters = 3000
+	for _, tc := range []struct {
+		name   string
+		happen func(*logJob)
+		// want are the ids for tasks below 10, tasks from 10 on, and those that are not waiting yet.
+		early, late []int64
+		// calls bounds the calls of the store; 0 is any number.
+		calls int
+	}{
+		{
+			name:   "nobody has acknowledged",
+			happen: func(j *logJob) { j.trigger() },
+			early:  []int64{0}, late: []int64{0}, calls: 3,
+		},
+		{
+			name: "some have acknowledged before the answer was read",
+			happen: func(j *logJob) {
+				j.trigger()
+				j.ack(j.trigger(), tasks(10)...)
+			},
+			early: []int64{0}, late: []int64{1, 0}, calls: 5,
+		},
+		{
+			name:   "only some are named",
+			happen: func(j *logJob) { j.trigger(); j.trigger(tasks(waiters)[10:]...) },
+			early:  []int64{0}, late: []int64{1, 0}, calls: 8,
+		},
+		{
+			name: "some of the named have acknowledged",
+			happen: func(j *logJob) {
+				j.trigger()
+				j.ack(j.trigger(tasks(waiters)...), tasks(10)...)
+			},
+			early: []int64{0}, late: []int64{1, 0}, calls: 8,
+		},
+		{
+			name: "more have acknowledged than fit a view",
+			happen: func(j *logJob) {
+				for range 9 {
+					j.ack(j.trigger(), tasks(waiters)[10:]...)
+				}
+				j.ack(j.trigger(), tasks(10)...)
+			},
+			early: []int64{8, 7, 6, 5, 4, 3, 2, 1, 0}, late: []int64{9},
+		},
+		{
+			name: "it is deleted at once",
+			happen: func(j *logJob) {
+				j.ack(j.trigger(), "somebody")
+				j.checkpoints = nil
+				j.trigger()
+			},
+			early: []int64{1}, late: []int64{1}, calls: 3,
+		},
+	} {
+		t.Run("when "+tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newLogStore()
+				c, stop := running(t, store, coordinator.Options{Pace: coordinator.Pace{Health: time.Hour, Sweep: time.Hour}})
+				defer stop()
+				answers := crowd(tasks(waiters), func(task string) ([]int64, error) { return pendings(t.Context(), c, task) })
+				store.totalled()
+				store.change(coordinator.DefaultJob, tc.happen)
+				got, refused := answers()
+				if calls := store.totalled(); tc.calls > 0 && calls > tc.calls {
+					t.Errorf("%d calls", calls)
+				}
+				if len(refused) > 0 {
+					t.Fatal(refused[0])
+				}
+				for i, task := range tasks(waiters) {
+					want := tc.late
+					if i < 10 {
+						want = tc.early
+					}
+					if !slices.Equal(got[task], want) {
+						t.Fatalf("%s was told of %v, want %v", task, got[task], want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The feed lags: the event of a checkpoint arrives after a task has acknowledged it and
+// waits for the next.
+func TestATaskIsNotToldAgainOfWhatItHasAcknowledged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLogStore()
+		c, stop := running(t, store, coordinator.Options{Pace: coordinator.Pace{Health: time.Hour}})
+		defer stop()
+		others := crowd(tasks(100), func(task string) ([]int64, error) { return pendings(t.Context(), c, task) })
+		store.set(func() { store.muted = true })
+		store.change(coordinator.DefaultJob, func(j *logJob) {
+			j.trigger()
+			j.ack(0, "quick")
+		})
+		quick := crowd([]string{"quick"}, func(task string) ([]int64, error) { return pendings(t.Context(), c, task) })
+		store.poke(coordinator.DefaultJob)
+		answered, _ := others()
+		for task, ids := range answered {
+			if !slices.Equal(ids, []int64{0}) {
+				t.Fatalf("%s was told of %v", task, ids)
+			}
+		}
+		store.set(func() { store.muted = false })
+		store.change(coordinator.DefaultJob, func(j *logJob) {
+			j.end(0, coordinator.StatusCompleted)
+			j.trigger()
+		})
+		if told, _ := quick(); !cmp.Equal(told["quick"], []int64{1}) {
+			t.Errorf("quick was told of %v", told["quick"])
+		}
+	})
+}
+
+func TestAShortPageOfTheSharedListSaysThatThereIsMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLogStore()
+		c, stop := running(t, store, coordinator.Options{})
+		defer stop()
+		answers := crowd([]string{"a", "b"}, func(task string) (coordinator.ListResult, error) {
+			return c.AwaitList(t.Context(), coordinator.ListCall{
+				Job: coordinator.DefaultJob, Status: coordinator.StatusPending, Before: -1, Limit: 2, NotAckedBy: task,
+			}, wait)
+		})
+		store.change(coordinator.DefaultJob, func(j *logJob) {
+			for range 3 {
+				j.trigger()
+			}
+		})
+		got, _ := answers()
+		for name, page := range got {
+			if len(page.Checkpoints) != 2 || page.Checkpoints[0].ID != 2 || page.Next != 1 {
+				t.Errorf("%s: %+v", name, page)
+			}
+		}
+	})
+}
+
+// Thousands that ask a store that is away one after the other would never be done.
+func TestAFailedReadIsEverybodysAndOneClientsEndIsNot(t *testing.T) {
+	t.Parallel()
+	t.Run("a store that hangs", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			store := newLogStore()
+			c, stop := running(t, store, coordinator.Options{Pace: coordinator.Pace{Health: time.Hour, Sweep: time.Hour}})
+			defer stop()
+			answers := crowd(tasks(1000), func(task string) ([]int64, error) { return pendings(t.Context(), c, task) })
+			store.totalled()
+			store.set(func() { store.hangs = "list" })
+			began := time.Now()
+			store.change(coordinator.DefaultJob, func(j *logJob) { j.trigger() })
+			_, refused := answers()
+			if len(refused) != 1000 || coordinator.CodeOf(refused[0]) != coordinator.CodeStoreUnavailable {
+				t.Errorf("%d were refused", len(refused))
+			}
+			if took, calls := time.Since(began), store.totalled(); took > 2*time.Second || calls > 2 {
+				t.Errorf("%d calls, and it took %v", calls, took)
+			}
+		})
+	})
+	t.Run("a client that goes away while it reads for all", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			store := newLogStore()
+			c, stop := running(t, store, coordinator.Options{Pace: coordinator.Pace{Health: time.Hour, Sweep: time.Hour}})
+			defer stop()
+			type client struct{}
+			answers := crowd(tasks(100), func(task string) ([]int64, error) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				return pendings(context.WithValue(ctx, client{}, cancel), c, task)
+			})
+			store.totalled()
+			store.set(func() {
+				store.before = func(ctx context.Context, call string) {
+					if call == "list" {
+						ctx.Value(client{}).(context.CancelFunc)()
+					}
+				}
+			})
+			store.change(coordinator.DefaultJob, func(j *logJob) { j.trigger() })
+			got, refused := answers()
+			if calls := store.counted("list"); calls != 1 {
+				t.Errorf("%d reads", calls)
+			}
+			if len(refused) > 1 {
+				t.Errorf("%d clients were refused since one went away: %v", len(refused), refused[0])
+			}
+			told := 0
+			for _, ids := range got {
+				if slices.Equal(ids, []int64{0}) {
+					told++
+				}
+			}
+			if told < 99 {
+				t.Errorf("only %d were told", told)
+			}
+		})
+	})
+}
