@@ -166,6 +166,12 @@ func testEventLog(t *testing.T, s suite) {
 			equal(t, "position", page.Position, r.position())
 		}
 	})
+	s.rule(t, "before a server has said how many events are kept, the documented number is", func(t *testing.T, r *rig) {
+		for range trimmedAfter {
+			r.recover("")
+		}
+		equal(t, "events", len(r.eventsAfter(coordinator.EventID{})), trimmedAfter)
+	})
 	s.rule(t, "a log that was trimmed counts on", func(t *testing.T, r *rig) {
 		r.defaults.EventsToKeep, r.defaults.Keep = 2, 1 // the last one and the one to ask for
 		for range trimmedAfter / 3 {

@@ -40,12 +40,14 @@ func Lockstep(t *testing.T, first, second Factory) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := NewClock()
-		g := &game{clock: clock, keep: rapid.IntRange(0, 3).Draw(rt, "checkpoints to keep")}
+		g := &game{clock: clock, swept: rapid.Bool().Draw(rt, "swept at once")}
+		defaults := drawDefaults(rt)
 		for i, factory := range []Factory{first, second} {
 			g.players[i] = newPlayer(t, factory(t), clock)
+			g.players[i].rig.defaults = defaults
 			rt.Cleanup(g.players[i].close)
 		}
-		actions := map[string]func(*rapid.T){"": g.compareLists}
+		actions := map[string]func(*rapid.T){"": g.compare}
 		for name, draw := range g.moves() {
 			actions[name] = func(rt *rapid.T) { g.play(rt, draw(rt)) }
 		}
@@ -59,9 +61,25 @@ func Lockstep(t *testing.T, first, second Factory) {
 // game is one sequence of calls. What is drawn depends on nothing but the numbers of
 // things made so far, which are the same for both players.
 type game struct {
-	clock   *Clock
-	keep    int
+	clock *Clock
+	// swept has the sweeper work whenever the clock moved. Without it expiry is written
+	// when a store comes across it, which is its own affair, and with that the order of
+	// events and what counts as a failure; so these are compared only with it.
+	swept   bool
 	players [2]*player
+}
+
+// drawDefaults gives the server's settings of a game.
+func drawDefaults(rt *rapid.T) coordinator.Settings {
+	defaults := rigDefaults()
+	defaults.MaxConcurrent, defaults.RequiredTaskAcks = 4, 2
+	defaults.Keep = rapid.IntRange(0, 3).Draw(rt, "checkpoints to keep")
+	defaults.TolerableFailures = rapid.IntRange(0, 2).Draw(rt, "tolerable failures")
+	defaults.MinPauseMs = rapid.SampledFrom([]int64{0, 0, 0, 700}).Draw(rt, "pause")
+	defaults.IntervalMs = rapid.SampledFrom([]int64{0, 1000}).Draw(rt, "interval")
+	defaults.MaxAgeMs = rapid.SampledFrom([]int64{0, 0, 31_000}).Draw(rt, "age")
+	defaults.MaxBytes = rapid.SampledFrom([]int64{0, 0, 100, coordinator.ChunkBytes + 50}).Draw(rt, "bytes")
+	return defaults
 }
 
 func (g *game) triggers() int { return len(g.players[0].ids) }
@@ -77,10 +95,15 @@ func (g *game) play(rt *rapid.T, m move) {
 	}
 }
 
-// compareLists compares where everything stands after each move.
-func (g *game) compareLists(rt *rapid.T) {
+// compare compares where everything stands after each move.
+func (g *game) compare(rt *rapid.T) {
 	g.play(rt, func(p *player) string {
-		return p.list(coordinator.ListCall{Before: -1, Limit: coordinator.MaxListLimit})
+		text := p.list(coordinator.ListCall{Before: -1, Limit: coordinator.MaxListLimit})
+		news := p.news()
+		if g.swept {
+			text += "\n" + news + "\n" + p.standing()
+		}
+		return text
 	})
 	for _, p := range g.players {
 		for _, violation := range p.violations {
@@ -97,9 +120,11 @@ type player struct {
 	uploads  []runningUpload
 	restores []coordinator.RestoreSource
 	// tags are the last entity tags that this store told: of checkpoints, of shared
-	// states, of entries.
+	// states, of entries, of the job.
 	tags map[string]string
-	seen map[int64]sighting
+	// places are the ids of all events that were read, in their order.
+	places []coordinator.EventID
+	seen   map[int64]sighting
 	// violations are broken promises that need no second store to see.
 	violations []string
 }
@@ -178,7 +203,7 @@ func (p *player) watch(c *coordinator.Checkpoint, text string) {
 // moves are the calls by name; each draws one.
 func (g *game) moves() map[string]func(*rapid.T) move {
 	all := map[string]func(*rapid.T) move{}
-	for _, some := range []map[string]func(*rapid.T) move{g.changes(), g.transfers(), g.readings(), g.times()} {
+	for _, some := range []map[string]func(*rapid.T) move{g.changes(), g.transfers(), g.readings(), g.times(), g.jobChanges(), g.jobReadings()} {
 		maps.Copy(all, some)
 	}
 	return all

@@ -75,9 +75,7 @@ func (g *game) changes() map[string]func(*rapid.T) move {
 		"complete": func(rt *rapid.T) move {
 			n, force := g.which(rt), rapid.Bool().Draw(rt, "force")
 			return func(p *player) string {
-				call := p.rig.completeCall(p.id(n), force)
-				call.Retention.Keep = g.keep
-				return p.answer(p.rig.store.Complete(p.rig.t.Context(), call))
+				return p.answer(p.rig.store.Complete(p.rig.t.Context(), p.rig.completeCall(p.id(n), force)))
 			}
 		},
 		"abort": func(rt *rapid.T) move {
@@ -167,19 +165,23 @@ func (g *game) changes() map[string]func(*rapid.T) move {
 
 func (g *game) drawTrigger(rt *rapid.T) move {
 	call := coordinator.TriggerCall{
-		TimeoutMs: new(rapid.SampledFrom([]int64{0, 1000, 60_000}).Draw(rt, "timeout")), Defaults: coordinator.Settings{MaxConcurrent: 4, EventsToKeep: 10_000},
+		Force:       rapid.Bool().Draw(rt, "force"),
 		Pinned:      rapid.IntRange(0, 5).Draw(rt, "pinned") == 0,
 		Idempotency: coordinator.Idempotency{Key: gameKeys.Draw(rt, "key"), Fingerprint: gameBodies.Draw(rt, "body")},
 	}
-	if rapid.Bool().Draw(rt, "named") {
+	if ms := rapid.SampledFrom([]int64{-1, 0, 1000, 60_000}).Draw(rt, "timeout"); ms >= 0 {
+		call.TimeoutMs = &ms
+	}
+	switch rapid.IntRange(0, 4).Draw(rt, "who") {
+	case 0: // the settings say
+	case 1, 2:
 		call.Tasks = rapid.SliceOfNDistinct(gameTasks, 1, 3, rapid.ID).Draw(rt, "tasks")
-		call.RequiredTaskAcks = len(call.Tasks)
-	} else {
+	default:
 		call.RequiredTaskAcks = rapid.IntRange(1, 3).Draw(rt, "required")
 	}
 	return func(p *player) string {
 		call := call
-		call.Job, call.Token = p.rig.job, p.rig.token()
+		call.Job, call.Token, call.Defaults = p.rig.job, p.rig.token(), p.rig.defaults
 		result, err := p.rig.store.Trigger(p.rig.t.Context(), call)
 		if err == nil && !result.Repeated {
 			p.ids = append(p.ids, result.Checkpoint.ID)
@@ -203,9 +205,7 @@ func (g *game) drawAck(rt *rapid.T) move {
 		}
 	}
 	return func(p *player) string {
-		call := p.rig.ackCall(p.id(n), items...)
-		call.Retention.Keep = g.keep
-		return p.ackAnswer(p.rig.store.Acknowledge(p.rig.t.Context(), call))
+		return p.ackAnswer(p.rig.store.Acknowledge(p.rig.t.Context(), p.rig.ackCall(p.id(n), items...)))
 	}
 }
 
@@ -240,7 +240,6 @@ func (g *game) drawSharedWrite(rt *rapid.T) move {
 // times are what time does.
 func (g *game) times() map[string]func(*rapid.T) move {
 	sweep := func(p *player) string {
-		p.rig.defaults.Keep = g.keep
 		p.rig.sweep()
 		return ""
 	}
@@ -255,6 +254,9 @@ func (g *game) times() map[string]func(*rapid.T) move {
 				}
 			}
 			g.clock.Advance(ms)
+			if g.swept {
+				return sweep
+			}
 			return func(*player) string { return "" }
 		},
 		// A step back takes derived but unwritten expiry back as well; in life the sweeper
@@ -363,16 +365,6 @@ func (g *game) readings() map[string]func(*rapid.T) move {
 				}
 				p.tags["entry "+key] = entry.Tag
 				return string(entry.Value) + " " + p.checkpoint(&entry.Checkpoint)
-			}
-		},
-		"jobs": func(*rapid.T) move {
-			return func(p *player) string {
-				job := p.rig.state()
-				latest := "none"
-				if job.LatestID >= 0 {
-					latest = p.number(job.LatestID)
-				}
-				return fmt.Sprintf("epoch %d pending %d latest %s at %d", job.Epoch, job.Pending, latest, since(job.LatestAt))
 			}
 		},
 	}

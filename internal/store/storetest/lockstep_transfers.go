@@ -19,7 +19,7 @@ func (g *game) transfers() map[string]func(*rapid.T) move {
 			n, ack := g.whichUpload(rt), rapid.Bool().Draw(rt, "ack")
 			return func(p *player) string {
 				u := p.uploads[n]
-				result, err := u.upload.Commit(p.rig.t.Context(), coordinator.CommitCall{Part: info(u.part), Ack: ack, Retention: coordinator.Retention{Keep: g.keep}})
+				result, err := u.upload.Commit(p.rig.t.Context(), coordinator.CommitCall{Part: info(u.part), Ack: ack, Retention: p.rig.defaults.Retention})
 				switch {
 				case err != nil:
 					return p.late(err)

@@ -93,7 +93,7 @@ func (r *reference) entry(name string) *refJob {
 	}
 	j := &refJob{
 		name: name, checkpoints: map[int64]*refCheckpoint{}, attempts: map[string]int64{},
-		keys: map[string]refKey{}, answers: map[string]any{}, refRecord: newRecord(),
+		keys: map[string]refKey{}, answers: map[string]any{}, noted: coordinator.DefaultSettings(), refRecord: newRecord(),
 	}
 	r.jobs[name] = j
 	return j

@@ -12,7 +12,7 @@ func (r *reference) emit(j *refJob, e coordinator.Event) {
 	j.seq++
 	e.ID, e.Job, e.At = coordinator.EventID{Epoch: j.epoch, Seq: j.seq}, j.name, r.clock()
 	j.log = append(j.log, e)
-	if over := len(j.log) - max(1, j.noted.EventsToKeep); over > 0 {
+	if over := len(j.log) - j.noted.EventsToKeep; over > 0 {
 		j.log = j.log[over:]
 	}
 	for wake := range r.listeners {
