@@ -63,8 +63,9 @@ func (a *auditor) addf(format string, args ...any) {
 }
 
 func (a *auditor) job(j *job) {
-	want := map[string]map[int64]bool{"pending": {}, "completed": {}, "retained": {}, "ended": {}, "deadlines": {}}
-	remains := 0
+	want := map[string]map[int64]bool{"pending": {}, "completed": {}, "retained": {}, "ages": {}, "ended": {}, "deadlines": {}}
+	remains, pinned, present := 0, 0, 0
+	retainedBytes := int64(0)
 	for k := range ascend(child(j.b, bucketCheckpoints), nil) {
 		c := j.checkpoint(idOf(k))
 		if c == nil {
@@ -75,13 +76,26 @@ func (a *auditor) job(j *job) {
 			a.addf("checkpoint %d is not below the next id %d", c.id, j.NextID)
 		}
 		a.checkpoint(c)
+		present++
+		if c.Pinned {
+			pinned++
+		}
 		switch c.Status {
 		case coordinator.StatusPending:
 			want["pending"][c.id] = true
 			want["deadlines"][c.id] = c.TimeoutMs > 0
 		case coordinator.StatusCompleted:
 			want["completed"][c.id] = true
-			want["retained"][c.id] = !c.Pinned
+			want["retained"][c.id], want["ages"][c.id] = !c.Pinned, !c.Pinned
+			if !c.Pinned {
+				retainedBytes += c.Bytes
+				if get(child(j.b, bucketAges), timeKey(c.EndedAt, idKey(c.id))) == nil {
+					a.addf("the end of %d in job %s is not in ages", c.id, j.name)
+				}
+			}
+			if c.id > j.Outcomes.Highest || j.Outcomes.At == 0 {
+				a.addf("%d completed at %d, and job %s says %d and %d", c.id, c.EndedAt, j.name, j.Outcomes.Highest, j.Outcomes.At)
+			}
 		case coordinator.StatusExpired, coordinator.StatusAborted:
 			want["ended"][c.id] = true
 			if !c.Pinned {
@@ -92,7 +106,7 @@ func (a *auditor) job(j *job) {
 	for set, members := range want {
 		for k := range ascend(child(j.b, []byte(set)), nil) {
 			id := idOf(k)
-			if set == "deadlines" {
+			if set == "deadlines" || set == "ages" {
 				id = idOf(k[8:])
 			}
 			if !members[id] {
@@ -110,6 +124,8 @@ func (a *auditor) job(j *job) {
 		"pending":  {j.Pending, len(ids(child(j.b, bucketPending), everything))},
 		"retained": {j.Retained, len(ids(child(j.b, bucketRetained), everything))},
 		"remains":  {j.Remains, remains},
+		"pinned":   {j.Pinned, pinned},
+		"bytes":    {int(j.RetainedBytes), int(retainedBytes)},
 	} {
 		if counts[0] != counts[1] {
 			a.addf("job %s counts %d %s and has %d", j.name, counts[0], what, counts[1])
@@ -119,6 +135,51 @@ func (a *auditor) job(j *job) {
 		if get(child(j.b, bucketCalls), k[8:]) == nil {
 			a.addf("a call that is not remembered expires: %s", k[8:])
 		}
+	}
+	a.log(j)
+	a.history(j, present)
+}
+
+// log checks that a job's events are numbered without gaps up to where the record says.
+func (a *auditor) log(j *job) {
+	last := eventLog{}
+	for k, text := range ascend(child(j.b, bucketEvents), nil) {
+		var e event
+		if err := json.Unmarshal(text, &e); err != nil {
+			a.addf("event %d of job %s: %v", idOf(k), j.name, err)
+		}
+		if last.Seq != 0 && idOf(k) != last.Seq+1 || e.Epoch < last.Epoch {
+			a.addf("event %d-%d of job %s follows %d-%d", e.Epoch, idOf(k), j.name, last.Epoch, last.Seq)
+		}
+		last = eventLog{Seq: idOf(k), Epoch: e.Epoch}
+	}
+	if last != j.Log || last.Epoch > j.Epoch {
+		a.addf("the log of job %s ends at %+v, and its record in epoch %d says %+v", j.name, last, j.Epoch, j.Log)
+	}
+}
+
+// history checks what is kept of checkpoints beyond their records.
+func (a *auditor) history(j *job, present int) {
+	for name, most := range map[string]int{"samples": coordinator.SamplesKept, "restores": coordinator.RestoresKept} {
+		if n := len(ids(child(j.b, []byte(name)), everything)); n > most {
+			a.addf("job %s has %d %s", j.name, n, name)
+		}
+	}
+	if named := len(j.ownTasks()); named != j.own().NamedTasks {
+		a.addf("the settings of job %s name %d tasks and count %d", j.name, named, j.own().NamedTasks)
+	}
+	if j.Counts.Triggered != j.NextID {
+		return // it was deleted once, or a server that did not count has worked on it
+	}
+	counts := coordinator.Counts(j.Counts)
+	if ended := counts.Completed + counts.Failed(); ended+int64(j.Pending) != counts.Triggered {
+		a.addf("job %s counts %d triggered, %d ended and %d pending", j.name, counts.Triggered, ended, j.Pending)
+	}
+	if counts.Triggered-counts.Deleted != int64(present) {
+		a.addf("job %s counts %d triggered and %d deleted, and has %d", j.name, counts.Triggered, counts.Deleted, present)
+	}
+	if samples := len(ids(child(j.b, bucketSamples), everything)); samples != int(min(counts.Completed, coordinator.SamplesKept)) {
+		a.addf("job %s counts %d completed and has %d samples", j.name, counts.Completed, samples)
 	}
 }
 

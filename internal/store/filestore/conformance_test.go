@@ -31,7 +31,7 @@ func TestConformance(t *testing.T) {
 			},
 			Leftovers: func(t testing.TB) []string {
 				t.Helper()
-				return leftovers(t, last)
+				return append(leftovers(t, last), audit(t, last)...)
 			},
 			Damage: func(t testing.TB, damage storetest.Damage) {
 				t.Helper()

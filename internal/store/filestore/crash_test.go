@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
@@ -30,7 +31,18 @@ func workUntilKilled(dir string) {
 		fmt.Println("failed", err)
 		return
 	}
+	if err := configure(s); err != nil {
+		fmt.Println("failed", err)
+		return
+	}
 	var fleets sync.WaitGroup
+	fleets.Go(func() {
+		for {
+			if err := oneTick(s); err != nil {
+				fmt.Println("failed", err)
+			}
+		}
+	})
 	for range 8 {
 		fleets.Go(func() {
 			for {
@@ -43,11 +55,46 @@ func workUntilKilled(dir string) {
 	fleets.Wait()
 }
 
+// scheduled is a job that triggers by itself.
+const scheduled = "scheduled"
+
+// configure gives the scheduled job its settings anew, which begins nothing anew.
+func configure(s *Store) error {
+	result, err := s.PutJob(context.Background(), coordinator.PutJobCall{
+		Job: scheduled, Settings: coordinator.JobSettings{IntervalMs: new(int64(coordinator.MinIntervalMs)), Tasks: []string{"b", "a"}},
+		Defaults: crashDefaults(),
+	})
+	if err == nil {
+		fmt.Println("configured", result.State.Revision)
+	}
+	return err
+}
+
+func crashDefaults() coordinator.Settings {
+	return coordinator.Settings{MaxConcurrent: 10_000, EventsToKeep: 1_000_000}
+}
+
+// oneTick lets the schedule trigger once more, and aborts what it triggered.
+func oneTick(s *Store) error {
+	ctx := context.Background()
+	due, err := s.TriggerIfDue(ctx, coordinator.DueCall{Job: scheduled, Defaults: crashDefaults()})
+	if err != nil {
+		return err
+	}
+	if due.Triggered == nil { // the pace of a server; no test waits for it
+		time.Sleep(time.Duration(due.Schedule.Due-due.ObservedAt) * time.Millisecond)
+		return nil
+	}
+	fmt.Println("ticked", due.Triggered.ID)
+	_, err = s.Abort(ctx, coordinator.AbortCall{Job: scheduled, ID: due.Triggered.ID})
+	return err
+}
+
 // oneCheckpoint triggers a checkpoint of two tasks, one with a small and one with a large
 // part, and a shared entry.
 func oneCheckpoint(s *Store) error {
 	ctx := context.Background()
-	triggered, err := s.Trigger(ctx, coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: 2, Defaults: coordinator.Settings{MaxConcurrent: 10_000, EventsToKeep: 10_000}})
+	triggered, err := s.Trigger(ctx, coordinator.TriggerCall{Job: coordinator.DefaultJob, RequiredTaskAcks: 2, Defaults: crashDefaults()})
 	if err != nil {
 		return err
 	}
@@ -97,7 +144,7 @@ func TestCrash(t *testing.T) {
 		rounds = 3
 	}
 	dir := t.TempDir()
-	said := answers{}
+	said := answers{said: map[int64][]string{}, tick: noCheckpoint}
 	for round := range rounds {
 		lines := 50 + rand.IntN(400)
 		said.runAndKill(t, dir, lines)
@@ -110,10 +157,15 @@ func TestCrash(t *testing.T) {
 }
 
 // answers are what killed processes were heard to say, by checkpoint, in order.
-type answers map[int64][]string
+type answers struct {
+	said map[int64][]string
+	// revision and tick are the last that were heard of the scheduled job's settings and of
+	// the checkpoints that it triggered.
+	revision, tick int64
+}
 
 // runAndKill starts a process and kills it after so many answers.
-func (a answers) runAndKill(t *testing.T, dir string, lines int) {
+func (a *answers) runAndKill(t *testing.T, dir string, lines int) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), crashDir+"="+dir)
@@ -140,10 +192,7 @@ func (a answers) runAndKill(t *testing.T, dir string, lines int) {
 		if _, err := fmt.Sscan(line, &what, &id); err != nil {
 			t.Fatalf("the process said %q", line)
 		}
-		if what == "triggered" && a[id] != nil {
-			t.Errorf("id %d was given twice", id)
-		}
-		a[id] = append(a[id], what)
+		a.hear(t, what, id)
 		if heard++; heard == lines {
 			if err := child.Process.Kill(); err != nil {
 				t.Fatal(err)
@@ -153,8 +202,29 @@ func (a answers) runAndKill(t *testing.T, dir string, lines int) {
 	_ = child.Wait() // it was killed
 }
 
+func (a *answers) hear(t *testing.T, what string, id int64) {
+	t.Helper()
+	switch what {
+	case "configured":
+		if id <= a.revision {
+			t.Errorf("revision %d came after %d", id, a.revision)
+		}
+		a.revision = id
+	case "ticked":
+		if id <= a.tick {
+			t.Errorf("the schedule triggered %d after %d", id, a.tick)
+		}
+		a.tick = id
+	default:
+		if what == "triggered" && a.said[id] != nil {
+			t.Errorf("id %d was given twice", id)
+		}
+		a.said[id] = append(a.said[id], what)
+	}
+}
+
 // verify checks that nothing that was answered is missing.
-func (a answers) verify(t *testing.T, dir string) {
+func (a *answers) verify(t *testing.T, dir string) {
 	t.Helper()
 	s, err := Open(dir, Options{})
 	if err != nil {
@@ -168,6 +238,8 @@ func (a answers) verify(t *testing.T, dir string) {
 	for _, finding := range audit(t, s) {
 		t.Error(finding)
 	}
+	a.verifyLog(t, s)
+	a.verifySchedule(t, s)
 	kept := completedIDs(t, s)
 	// Retention may have taken what is older than these; leases keep older ones beside them.
 	oldest := int64(-1)
@@ -175,7 +247,7 @@ func (a answers) verify(t *testing.T, dir string) {
 		oldest = kept[keepAfterCrash-1]
 	}
 	highest, latest := int64(-1), int64(-1)
-	for id, said := range a {
+	for id, said := range a.said {
 		highest = max(highest, id)
 		last := said[len(said)-1]
 		if last == "completed" {
@@ -214,6 +286,63 @@ func (a answers) verify(t *testing.T, dir string) {
 		t.Errorf("the next id is %d and %d was given", next, highest)
 	} else if _, err := s.Abort(t.Context(), coordinator.AbortCall{Job: coordinator.DefaultJob, ID: next}); err != nil {
 		t.Error(err)
+	}
+}
+
+// verifyLog checks that each answered trigger and completion is in the log once.
+func (a *answers) verifyLog(t *testing.T, s *Store) {
+	t.Helper()
+	type change struct {
+		id   int64
+		what coordinator.EventType
+	}
+	logged := map[change]int{}
+	for _, e := range wholeLog(t, s, coordinator.DefaultJob) {
+		logged[change{e.CheckpointID, e.Type}]++
+	}
+	for c, times := range logged {
+		if times > 1 {
+			t.Errorf("%s of %d is in the log %d times", c.what, c.id, times)
+		}
+	}
+	for id, said := range a.said {
+		if logged[change{id, coordinator.EventTriggered}] == 0 {
+			t.Errorf("the log does not tell that %d was triggered", id)
+		}
+		if said[len(said)-1] == "completed" && logged[change{id, coordinator.EventCompleted}] == 0 {
+			t.Errorf("the log does not tell that %d completed", id)
+		}
+	}
+}
+
+// wholeLog reads a log that was never trimmed.
+func wholeLog(t testing.TB, s *Store, job string) []coordinator.Event {
+	t.Helper()
+	var all []coordinator.Event
+	for after := (coordinator.EventID{}); ; after = all[len(all)-1].ID {
+		page, err := s.Events(t.Context(), coordinator.EventsCall{Job: job, After: &after, Limit: coordinator.MaxEvents})
+		if err != nil || page.Gap {
+			t.Fatalf("events after %s: gap %v (%v)", after, page.Gap, err)
+		}
+		all = append(all, page.Events...)
+		if len(page.Events) < coordinator.MaxEvents {
+			return all
+		}
+	}
+}
+
+// verifySchedule checks that the scheduled job is still configured and goes on.
+func (a *answers) verifySchedule(t *testing.T, s *Store) {
+	t.Helper()
+	state, err := s.Job(t.Context(), scheduled)
+	if coordinator.CodeOf(err) == coordinator.CodeJobNotFound && a.revision == 0 {
+		return
+	}
+	if err != nil || state.Revision < a.revision || state.Schedule.LastID < a.tick || state.Schedule.Due == 0 {
+		t.Errorf("job %+v (%v), last heard of revision %d and checkpoint %d", state, err, a.revision, a.tick)
+	}
+	if names := state.Settings.Tasks; len(names) != 2 || names[0] != "b" || names[1] != "a" {
+		t.Errorf("tasks of the scheduled job = %q", names)
 	}
 }
 

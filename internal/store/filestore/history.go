@@ -76,7 +76,7 @@ func (s *Store) History(ctx context.Context, job string) (coordinator.History, e
 		if j == nil {
 			return coordinator.History{}, coordinator.ErrJobNotFound(job)
 		}
-		history := coordinator.History{State: st.jobState(j), Counts: coordinator.Counts(j.Counts)}
+		history := coordinator.History{State: st.wholeState(j), Counts: coordinator.Counts(j.Counts)}
 		for _, s := range newestFirst[sample](child(j.b, bucketSamples)) {
 			history.Samples = append(history.Samples, coordinator.Sample(s))
 		}
