@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,24 +30,18 @@ type feeds struct {
 
 func newFeeds(c *Coordinator) *feeds { return &feeds{coordinator: c, byJob: map[string]*feed{}} }
 
-// feed is the newest stretch of one job's log.
+// feed has the newest stretch of one job's log.
 type feed struct {
 	all *feeds
 	job string
 
+	// now is replaced, with mu held, and never changed: thousands who wake at once read it
+	// without waiting for each other.
+	now atomic.Pointer[stretch]
+
 	mu sync.Mutex
-	// known is set when base and position were read from the store.
+	// known is set when the stretch was read from the store.
 	known bool
-	// lost is why a feed is no longer known: its job was deleted.
-	lost error
-	// ring are the events behind base up to position, oldest first.
-	ring     []*Event
-	base     EventID
-	position EventID
-	// turn counts the changes of what the feed has: unlike position it never goes back.
-	turn uint64
-	// changed is closed, and made anew, with each turn.
-	changed chan struct{}
 	// stale asks for another read, reading tells that one runs, ended that none may begin.
 	stale, reading, ended bool
 	watchers              int
@@ -58,12 +53,26 @@ type feed struct {
 	one     sharedRead[CheckpointDetail]
 }
 
+// stretch are the newest events of a log.
+type stretch struct {
+	// ring are the events behind base up to position, oldest first.
+	ring     []*Event
+	base     EventID
+	position EventID
+	// turn counts the stretches: unlike position it never goes back.
+	turn uint64
+	// changed is closed when there is a stretch of a later turn.
+	changed chan struct{}
+	// lost is why there is none any more: the job was deleted.
+	lost error
+}
+
 // join counts a watcher in, who must leave again, and gives the end of the log. With
 // fresh that is asked of the store; otherwise a feed that is known does.
 func (f *feeds) join(ctx context.Context, job string, fresh bool) (*feed, EventID, error) {
 	feed := f.of(job)
 	feed.mu.Lock()
-	known, stale, position := feed.known, feed.stale, feed.position
+	known, stale, position := feed.known, feed.stale, feed.now.Load().position
 	feed.mu.Unlock()
 	var err error
 	switch {
@@ -85,7 +94,8 @@ func (f *feeds) of(job string) *feed {
 	defer f.mu.Unlock()
 	found := f.byJob[job]
 	if found == nil {
-		found = &feed{all: f, job: job, changed: make(chan struct{}), ended: f.ended}
+		found = &feed{all: f, job: job, ended: f.ended}
+		found.now.Store(&stretch{changed: make(chan struct{})})
 		f.byJob[job] = found
 	}
 	found.mu.Lock()
@@ -153,7 +163,7 @@ func (f *feeds) end() {
 
 func (f *feed) heard(state *JobState) {
 	f.mu.Lock()
-	behind := f.known && f.position != state.LastEvent || f.stale
+	behind := f.known && f.now.Load().position != state.LastEvent || f.stale
 	f.mu.Unlock()
 	if behind {
 		f.poke()
@@ -179,14 +189,14 @@ func (f *feed) follow() {
 	defer func() { f.reading = false }()
 	for f.stale {
 		f.stale = false
-		after := f.position
+		after := f.now.Load().position
 		f.mu.Unlock()
 		result, err := f.all.coordinator.events(context.Background(), EventsCall{Job: f.job, After: &after, Limit: MaxEvents})
 		f.mu.Lock()
 		switch {
 		case CodeOf(err) == CodeJobNotFound:
-			f.known, f.lost, f.ring = false, err, nil
-			f.turned()
+			f.known = false
+			f.turn(stretch{lost: err})
 			return
 		case err != nil:
 			f.stale = true
@@ -198,32 +208,34 @@ func (f *feed) follow() {
 
 // take appends what was read. The feed is locked.
 func (f *feed) take(result EventsResult) {
+	next := *f.now.Load()
 	if result.Gap {
 		// Watchers find out by themselves, each from its own place.
-		f.ring, f.base, f.position = nil, result.Position, result.Position
+		next.ring, next.base, next.position = nil, result.Position, result.Position
 	}
 	for i := range result.Events {
 		event := &result.Events[i]
 		event.rendered = new(rendering)
-		f.ring, f.position = append(f.ring, event), event.ID
+		next.ring, next.position = append(next.ring, event), event.ID
 	}
 	// Trimmed by halves, or each event would copy the whole ring.
-	if len(f.ring) >= 2*feedEvents {
-		over := len(f.ring) - feedEvents
-		f.base = f.ring[over-1].ID
-		f.ring = slices.Clone(f.ring[over:])
+	if len(next.ring) >= 2*feedEvents {
+		over := len(next.ring) - feedEvents
+		next.base = next.ring[over-1].ID
+		next.ring = slices.Clone(next.ring[over:])
 	}
 	f.stale = f.stale || len(result.Events) == MaxEvents
 	if result.Gap || len(result.Events) > 0 {
-		f.turned()
+		f.turn(next)
 	}
 }
 
-// turned wakes the watchers. The feed is locked.
-func (f *feed) turned() {
-	f.turn++
-	close(f.changed)
-	f.changed = make(chan struct{})
+// turn puts next in place and wakes the watchers. The feed is locked.
+func (f *feed) turn(next stretch) {
+	before := f.now.Load()
+	next.turn, next.changed = before.turn+1, make(chan struct{})
+	f.now.Store(&next)
+	close(before.changed)
 }
 
 // look reads the end of the log.
@@ -233,10 +245,13 @@ func (f *feed) look(ctx context.Context) (EventID, error) {
 		return EventID{}, err
 	}
 	f.mu.Lock()
+	now := f.now.Load()
 	if !f.known {
-		f.known, f.lost, f.base, f.position = true, nil, result.Position, result.Position
+		f.known = true
+		now = &stretch{base: result.Position, position: result.Position, turn: now.turn, changed: now.changed}
+		f.now.Store(now)
 	}
-	behind := f.stale || f.position != result.Position
+	behind := f.stale || now.position != result.Position
 	f.mu.Unlock()
 	if behind {
 		f.poke() // a wake may have come before there was anything to compare with
@@ -244,48 +259,21 @@ func (f *feed) look(ctx context.Context) (EventID, error) {
 	return result.Position, nil
 }
 
-// news is what a feed has behind a place in the log.
-type news struct {
-	// events are to be read only: others have them too.
-	events []*Event
-	// reached is false where the feed does not reach back to the place, or up to it.
-	reached bool
-	// position is the feed's end at turn; changed is closed with the next turn.
-	position EventID
-	turn     uint64
-	changed  <-chan struct{}
-	lost     error
-}
-
-// end gives no events, but where the next ones follow.
-func (f *feed) end() news {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.news(f.position)
-}
-
-// after gives the events behind a place.
-func (f *feed) after(place EventID) news {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.news(place)
-}
-
-func (f *feed) news(place EventID) news {
-	n := news{position: f.position, turn: f.turn, changed: f.changed, lost: f.lost}
-	if place == f.position {
-		n.reached = true
-		return n
+// after gives the events behind a place, which are to be read only. reached is false
+// where the stretch does not reach back to the place, or up to it.
+func (s *stretch) after(place EventID) (events []*Event, reached bool) {
+	if place == s.position {
+		return nil, true
 	}
-	if place.Compare(f.base) < 0 {
-		return n
+	if place.Compare(s.base) < 0 {
+		return nil, false
 	}
-	first := sort.Search(len(f.ring), func(i int) bool { return f.ring[i].ID.Compare(place) > 0 })
+	first := sort.Search(len(s.ring), func(i int) bool { return s.ring[i].ID.Compare(place) > 0 })
 	// A place between two events, or behind the last, is none that was ever given here.
-	if n.reached = place == f.base || first > 0 && f.ring[first-1].ID == place; n.reached {
-		n.events = f.ring[first:len(f.ring):len(f.ring)]
+	if place != s.base && (first == 0 || s.ring[first-1].ID != place) {
+		return nil, false
 	}
-	return n
+	return s.ring[first:len(s.ring):len(s.ring)], true
 }
 
 // leave counts a watcher out.

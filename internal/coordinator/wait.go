@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -30,15 +31,16 @@ func (c *Coordinator) await(
 	defer feed.leave()
 	// From before the first check on, or what happens right after it would be missed. The
 	// feed may lag, which makes another check and no harm.
-	seen := feed.end()
+	seen := feed.now.Load()
 	done, err := check(nil, 0)
 	for !done && err == nil {
 		select {
 		case <-seen.changed:
-			seen = feed.after(seen.position)
-			if seen.matter(matters) {
-				done, err = check(feed, seen.turn)
+			now := feed.now.Load()
+			if now.matters(seen.position, matters) {
+				done, err = check(feed, now.turn)
 			}
+			seen = now
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-over.C:
@@ -52,14 +54,10 @@ func (c *Coordinator) await(
 	return err
 }
 
-// matter tells whether what is new matters; what is not known may.
-func (n *news) matter(matters func(*Event) bool) bool {
-	for _, event := range n.events {
-		if matters(event) {
-			return true
-		}
-	}
-	return !n.reached || n.lost != nil
+// matters tells whether anything behind place matters; what is not known may.
+func (s *stretch) matters(place EventID, matters func(*Event) bool) bool {
+	events, reached := s.after(place)
+	return !reached || s.lost != nil || slices.ContainsFunc(events, matters)
 }
 
 // AwaitList is List that waits for a page that is not empty; when the wait is over it

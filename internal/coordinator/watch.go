@@ -47,11 +47,12 @@ type Batch struct {
 // deleted meanwhile, or [ErrDraining]; after each but the third it may be called again.
 func (w *Watcher) Next(ctx context.Context) (Batch, error) {
 	for {
-		news := w.feed.after(w.place)
+		now := w.feed.now.Load()
+		events, reached := now.after(w.place)
 		switch {
-		case news.lost != nil:
-			return Batch{}, news.lost
-		case !news.reached:
+		case now.lost != nil:
+			return Batch{}, now.lost
+		case !reached:
 			batch, err := w.read(ctx)
 			if ctx.Err() != nil && err != nil {
 				return Batch{}, context.Cause(ctx)
@@ -59,12 +60,12 @@ func (w *Watcher) Next(ctx context.Context) (Batch, error) {
 			if err != nil || batch.Gap || len(batch.Events) > 0 {
 				return batch, err
 			}
-		case len(news.events) > 0:
-			w.place = news.position
-			return Batch{Events: news.events}, nil
+		case len(events) > 0:
+			w.place = now.position
+			return Batch{Events: events}, nil
 		}
 		select {
-		case <-news.changed:
+		case <-now.changed:
 		case <-ctx.Done():
 			return Batch{}, context.Cause(ctx)
 		case <-w.draining:
