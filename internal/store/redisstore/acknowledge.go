@@ -12,7 +12,7 @@ var acknowledgeScript = newScript("acknowledge", ackPreludes)
 // Acknowledge applies the items in order as one step.
 func (s *Store) Acknowledge(ctx context.Context, call coordinator.AckCall) (coordinator.AckResult, error) {
 	args := make([]any, 0, 4+5*len(call.Items))
-	args = append(args, decimal(call.ID), orNewToken(call.Token), call.Retention.Keep, len(call.Items))
+	args = append(args, decimal(call.ID), orNewToken(call.Token), retentionText(call.Retention), len(call.Items))
 	for _, item := range call.Items {
 		args = appendItem(args, item)
 	}

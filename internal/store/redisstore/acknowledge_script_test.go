@@ -10,7 +10,7 @@ import (
 
 // acks are the arguments of acknowledge.lua from ARGV[2] on.
 func acks(id int64, token string, keep int, items ...coordinator.AckItem) []any {
-	args := []any{decimal(id), token, keep, len(items)}
+	args := []any{decimal(id), token, retentionText(coordinator.Retention{Keep: keep}), len(items)}
 	for _, item := range items {
 		args = appendItem(args, item)
 	}

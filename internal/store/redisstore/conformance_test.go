@@ -85,7 +85,11 @@ func (j *jobKeys) expect(keys ...string) {
 
 func (j *jobKeys) check() []string {
 	ctx := j.Context()
-	j.expect(j.job(), j.index(), j.pending(), j.deadlines(), j.completed(), j.retained(), j.ended(), j.remains(), j.pinned(), j.attempts())
+	j.expect(j.job(), j.index(), j.pending(), j.deadlines(), j.completed(), j.retained(), j.ended(), j.remains(), j.pinned(), j.attempts(),
+		j.events(), j.stats(), j.samples(), j.restores())
+	if token := j.client.HGet(ctx, j.job(), "s_names").Val(); token != "" {
+		j.expect(j.tasks(token))
+	}
 	records := map[string]string{}
 	for _, id := range j.client.ZRange(ctx, j.index(), 0, -1).Val() {
 		records[id] = j.client.HGet(ctx, j.base+id, "status").Val()

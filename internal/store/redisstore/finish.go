@@ -15,7 +15,7 @@ var (
 // Complete ends a pending checkpoint as completed.
 func (s *Store) Complete(ctx context.Context, call coordinator.CompleteCall) (coordinator.Checkpoint, error) {
 	return s.change(ctx, completeScript, repeatable, call.Job, call.ID,
-		flag(call.Force), call.Retention.Keep, orNewToken(call.Token))
+		flag(call.Force), retentionText(call.Retention), orNewToken(call.Token))
 }
 
 // Abort ends a pending checkpoint as aborted.

@@ -13,7 +13,7 @@ func TestScriptsThatChangeOneCheckpoint(t *testing.T) {
 	// call runs one of them with what else it needs.
 	type call func(l *lab, id string) reply
 	for verb, run := range map[string]call{
-		"complete": func(l *lab, id string) reply { return l.run(completeScript, id, "1", 5, "t") },
+		"complete": func(l *lab, id string) reply { return l.run(completeScript, id, "1", "5|0|0", "t") },
 		"abort":    func(l *lab, id string) reply { return l.run(abortScript, id, "", "0", "", "", "t") },
 		"extend":   func(l *lab, id string) reply { return l.run(extendScript, id, 1000) },
 		"update":   func(l *lab, id string) reply { return l.run(updateScript, id, "0", "", "1", "new", "", "0", 0) },
@@ -58,36 +58,36 @@ func TestCompleteScript(t *testing.T) {
 	l.do("ZREM", l.keys.missing("names"), "a")
 	l.upload(0, "b", piece("u", 1))
 	l.unchanged(func() {
-		r := l.word(l.run(completeScript, 0, "0", 5, "t"), "acks_missing")
+		r := l.word(l.run(completeScript, 0, "0", "5|0|0", "t"), "acks_missing")
 		l.same("how many, and which", r.body, []any{"2", "b", "c"})
 	})
 	l.now += 9
-	r := l.word(l.run(completeScript, 0, "1", 5, "t"), "ok")
+	r := l.word(l.run(completeScript, 0, "1", "5|0|0", "t"), "ok")
 	l.same("ended", r.ended, []coordinator.Transition{{Job: "orders", ID: 0, Status: coordinator.StatusCompleted, DurationMs: 9, AcknowledgedTasks: 1}})
 	l.same("completed", l.members(l.keys.completed()), []string{"0"})
 	l.same("retained", l.members(l.keys.retained()), []string{"0"})
 	l.same("pending", l.members(l.keys.pending()), []string{})
 	l.same("garbage", l.members(l.keys.garbage()), []string{"staged:0"})
 	l.unchanged(func() {
-		r := l.word(l.run(completeScript, 0, "0", 5, "t"), "ok")
+		r := l.word(l.run(completeScript, 0, "0", "5|0|0", "t"), "ok")
 		l.same("what the first run of the same call ended", len(r.before), 1)
-		r = l.word(l.run(completeScript, 0, "0", 5, "another"), "ok")
+		r = l.word(l.run(completeScript, 0, "0", "5|0|0", "another"), "ok")
 		l.same("what another call ended", len(r.before)+len(r.ended), 0)
 	})
 
 	l = newLab(t, "orders")
 	l.record(0, values{"status": "aborted"})
-	l.word(l.run(completeScript, 0, "1", 5, "t"), "checkpoint_aborted")
+	l.word(l.run(completeScript, 0, "1", "5|0|0", "t"), "checkpoint_aborted")
 
 	// Completed behind newer ones, it is the first to go, and is shown all the same.
 	l.record(1, values{})
 	l.record(2, values{"status": "completed"})
-	r = l.word(l.run(completeScript, 1, "1", 1, "t"), "ok")
+	r = l.word(l.run(completeScript, 1, "1", "1|0|0", "t"), "ok")
 	l.same("id", shown(r.body[0]), "1")
 	l.same("evicted", r.evicted, []int64{1})
 
 	l.record(3, values{"pinned": "1"})
-	l.word(l.run(completeScript, 3, "1", 1, "t"), "ok")
+	l.word(l.run(completeScript, 3, "1", "1|0|0", "t"), "ok")
 	l.same("retained, which a pinned one is not", l.members(l.keys.retained()), []string{"2"})
 }
 

@@ -44,7 +44,8 @@ func allKeys(k keyspace) map[string]string {
 	const id, upload, names = 7, "upload", "names"
 	return map[string]string{
 		"job": k.job(), "index": k.index(), "pending": k.pending(), "deadlines": k.deadlines(), "completed": k.completed(),
-		"retained": k.retained(), "ended": k.ended(), "remains": k.remains(), "pinned": k.pinned(), "attempts": k.attempts(),
+		"retained": k.retained(), "events": k.events(), "stats": k.stats(), "samples": k.samples(), "restores": k.restores(),
+		"ended": k.ended(), "remains": k.remains(), "pinned": k.pinned(), "attempts": k.attempts(),
 		"uploads": k.uploads(), "stages": k.stages(), "garbage": k.garbage(), "void": k.void(),
 		"repeat": k.repeat(repeatTrigger, "my-key"), "answer": k.answer("token"), "record": k.record(id), "part": k.part(id, "…"), "acks": k.acks(id),
 		"acked": k.acked(id), "parts": k.parts(id), "staged": k.staged(id), "state": k.state(id), "leases": k.leases(id),
@@ -58,6 +59,7 @@ func TestKeysAreThoseOfTheGoldenFile(t *testing.T) {
 	t.Parallel()
 	var got strings.Builder
 	fmt.Fprintf(&got, "%-10s %s\n", "jobs", jobsKey(DefaultKeyPrefix))
+	fmt.Fprintf(&got, "%-10s %s\n", "wake", wakeChannel(DefaultKeyPrefix))
 	for _, job := range []string{coordinator.DefaultJob, "orders"} {
 		fmt.Fprintf(&got, "\njob %s\n", job)
 		keys := allKeys(newKeyspace(DefaultKeyPrefix, job))

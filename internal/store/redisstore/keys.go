@@ -34,9 +34,20 @@ func newKeyspace(prefix, job string) keyspace {
 // hash of a job decides. It lies in its own slot. Lives for ever.
 func jobsKey(prefix string) string { return prefix + "jobs" }
 
+// wakeChannel is no key but the channel on which the scripts publish the name of each job whose
+// log has grown.
+func wakeChannel(prefix string) string { return prefix + "wake" }
+
 // job is a HASH: next (the next id), epoch, ts (the highest timestamp given), clock (an upper
 // bound of the start of everything pending), runid (of the server that gave the last
-// id). A job exists if this does; the default job always does. Lives for ever.
+// id), evlast (the newest event), gone ("1" after its deletion), rbytes (restore bytes of retained,
+// absent until somebody needs them). What else it has:
+//   - configured, srev (the revision) and the settings s_…, see lua/prelude_settings.lua;
+//   - d_tolerate, d_events: what a server said last, for steps that nobody hands its settings to;
+//   - due and sch_…: the schedule, see lua/trigger_due.lua;
+//   - okid, okat, fails, failing and f_…: successes and failures, see lua/prelude_history.lua.
+//
+// A job exists if this does and it is not gone; the default job always does. Lives for ever.
 func (k keyspace) job() string { return k.base + "job" }
 
 // index is a ZSET id → id: every checkpoint. Entries live as long as their record.
@@ -62,6 +73,22 @@ func (k keyspace) remains() string { return k.base + "remains" }
 
 // pinned is a SET: the ids of pinned checkpoints of any status.
 func (k keyspace) pinned() string { return k.base + "pinned" }
+
+// events is a STREAM, the job's log: entries "<epoch>-<seq>" as lua/prelude_event.lua writes
+// them, trimmed to about as many as the last trigger said. Lives for ever.
+func (k keyspace) events() string { return k.base + "events" }
+
+// stats is a HASH outcome → how often: triggered, completed, expired, declined, aborted, superseded,
+// evicted, deleted, restores, and restored (bytes). Lives until the job is deleted.
+func (k keyspace) stats() string { return k.base + "stats" }
+
+// samples is a LIST "id|at|duration|entries|bytes|acks|last task", newest first: the last
+// SamplesKept completions. Lives until the job is deleted.
+func (k keyspace) samples() string { return k.base + "samples" }
+
+// restores is a LIST "id|at|bytes|finished|by", newest first: the last RestoresKept restores. Lives
+// until the job is deleted.
+func (k keyspace) restores() string { return k.base + "restores" }
 
 // attempts is a HASH task id → highest attempt heard from, if above 0. Lives for ever.
 func (k keyspace) attempts() string { return k.base + "attempts" }
@@ -105,7 +132,7 @@ func repeatName(verb, key string) string {
 	return verb + ":" + hex.EncodeToString(sum[:])
 }
 
-// answer is a STRING: the packed reply of a call with this token, where no record can tell a
+// answer is a STRING: the packed reply of a call with this token, where nothing else can tell a
 // repeat what it did. Lives for ten seconds, which is longer than anybody asks again.
 func (k keyspace) answer(token string) string { return k.base + "idem:answer:" + token }
 
@@ -150,9 +177,10 @@ func (k keyspace) chunk(id int64, uploadID string, n int) string {
 	return k.part(id, "part:"+uploadID+":"+strconv.Itoa(n))
 }
 
-// tasks is a ZSET name → 0: the tasks that a trigger named, in byte order. Lives with the
-// record, or until the lease in stages ends.
+// tasks is a ZSET: the tasks that a trigger named, name → 0, so in byte order; or those that the
+// settings of a job name, name → place. Lives with the record, with the settings, or until
+// the lease in stages ends.
 func (k keyspace) tasks(token string) string { return k.base + "tasks:" + token }
 
-// missing is a ZSET name → 0: those of tasks that have not acknowledged yet.
+// missing is a ZSET name → 0: those of a record's tasks that have not acknowledged yet.
 func (k keyspace) missing(token string) string { return k.base + "missing:" + token }

@@ -101,6 +101,15 @@ func (l *lab) try(sc *script, args ...any) (any, error) {
 	return sc.text.Run(context.Background(), l.redis, []string{l.keys.job()}, all...).Result()
 }
 
+// jobState reads the job as everybody does.
+func (l *lab) jobState() coordinator.JobState {
+	l.Helper()
+	r := l.word(l.run(jobStateScript), "ok")
+	state, err := parseJob(l.job, r.now, r.body[0])
+	l.ok(err)
+	return state.JobState
+}
+
 // do writes by hand.
 func (l *lab) do(args ...any) {
 	l.Helper()

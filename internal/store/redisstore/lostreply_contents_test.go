@@ -51,6 +51,10 @@ func valueOf(t testing.TB, client *redis.Client, key string) (any, error) {
 		return client.HGetAll(ctx, key).Result()
 	case "zset":
 		return client.ZRangeWithScores(ctx, key, 0, -1).Result()
+	case "stream":
+		return client.XRange(ctx, key, "-", "+").Result()
+	case "list":
+		return client.LRange(ctx, key, 0, -1).Result()
 	case "set":
 		members, err := client.SMembers(ctx, key).Result()
 		slices.Sort(members)

@@ -18,7 +18,7 @@ func TestTheIndexOfDeadlinesMendsItself(t *testing.T) {
 		l.do("ZADD", l.keys.deadlines(), 1, id)
 	}
 	l.do("ZADD", l.keys.pending(), 2, 2)
-	r := l.word(l.run(sweepScript, 0, 100), "ok")
+	r := l.word(l.run(sweepScript, "0|0|0", 100), "ok")
 	l.same("ended", len(r.ended), 0)
 	l.same("deadlines", l.members(l.keys.deadlines()), []string{"0"})
 	l.same("the deadline", l.redis.ZScore(t.Context(), l.keys.deadlines(), "0").Val(), float64(labTime+60_000))
@@ -32,7 +32,7 @@ func TestAStepBackOfTheClockRebasesEverythingPendingOnce(t *testing.T) {
 	l.record(1, values{"timeout": "0"})
 	l.record(2, values{"start": decimal(labTime - 7000)})
 	l.now -= 5000
-	l.word(l.run(sweepScript, 0, 100), "ok")
+	l.word(l.run(sweepScript, "0|0|0", 100), "ok")
 	for id, start := range []int64{labTime - 5000, labTime - 5000, labTime - 7000} {
 		l.same("start", l.field(l.keys.record(int64(id)), "start"), decimal(start))
 	}
@@ -53,7 +53,7 @@ func TestRetentionAndTrimmingForgetWhatIsNotOurs(t *testing.T) {
 	l.do("SET", l.keys.record(3), "foreign")
 	l.record(24, values{})
 	l.word(l.run(abortScript, 24, "", "0", "", "", "t"), "ok")
-	r := l.word(l.run(sweepScript, 1, 100), "ok")
+	r := l.word(l.run(sweepScript, "1|0|0", 100), "ok")
 	l.same("evicted", r.evicted, []int64{1})
 	l.same("completed", l.members(l.keys.completed()), []string{"2"})
 	l.same("index", len(l.members(l.keys.index())), 21)
@@ -69,8 +69,7 @@ func TestTheLatestIsFoundBehindAnyNumberOfBrokenOnes(t *testing.T) {
 	for id := range 250 {
 		l.do("ZADD", l.keys.completed(), id+1, id+1)
 	}
-	r := l.word(l.run(jobStateScript), "ok")
-	l.same("latest", r.body[3], "0")
+	l.same("latest", l.jobState().LatestID, int64(0))
 }
 
 func TestAViewNamesMissingTasksUntilTheCheckpointIsCompleted(t *testing.T) {

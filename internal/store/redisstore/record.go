@@ -9,10 +9,22 @@ import (
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
-// fields are a record as HGETALL gives it. The first field that cannot be read is in err.
+// fields are a hash as HGETALL gives it, a record or a job. The first field that cannot be read is in err.
 type fields struct {
 	values map[string]string
 	err    error
+}
+
+// parseFields takes the pairs of a hash.
+func parseFields(c *cursor) fields {
+	pairs := cursor{values: c.list()}
+	f := fields{values: make(map[string]string, len(pairs.values)/2)}
+	for pairs.more() {
+		name := pairs.text()
+		f.values[name] = pairs.text()
+	}
+	f.err = pairs.err
+	return f
 }
 
 func (f *fields) number(name string) int64 {
@@ -37,12 +49,8 @@ func (f *fields) optional(name string) int64 {
 func parseCheckpoint(job string, now int64, view any) (coordinator.Checkpoint, error) {
 	values, _ := view.([]any)
 	c := cursor{values: values}
-	id, names, pairs := c.number(), c.list(), cursor{values: c.list()}
-	f := fields{values: make(map[string]string, len(pairs.values)/2)}
-	for pairs.more() {
-		name := pairs.text()
-		f.values[name] = pairs.text()
-	}
+	id, names := c.number(), c.list()
+	f := parseFields(&c)
 	missing := cursor{values: names}
 	cp := coordinator.Checkpoint{
 		Job: job, ID: id, Epoch: f.number("epoch"), Status: coordinator.Status(f.values["status"]),
@@ -63,7 +71,7 @@ func parseCheckpoint(job string, now int64, view any) (coordinator.Checkpoint, e
 		cp.MissingTasks = append(cp.MissingTasks, missing.text())
 	}
 	deriveStatus(&cp, &f)
-	if err := errors.Join(c.err, pairs.err, missing.err, f.err); err != nil {
+	if err := errors.Join(c.err, missing.err, f.err); err != nil {
 		return coordinator.Checkpoint{}, fmt.Errorf("record %d: %w", id, err)
 	}
 	return cp, nil

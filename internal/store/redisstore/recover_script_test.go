@@ -106,8 +106,10 @@ func TestRecoverScript(t *testing.T) {
 		t.Parallel()
 		l := newLab(t, "orders")
 		l.word(restart(l, "", "t", "f"), "ok")
-		r := l.word(l.run(jobStateScript), "ok")
-		l.same("state", r.body, []any{"1", "0", "0", "", "0"})
+		l.same("state", l.jobState(), coordinator.JobState{
+			Job: "orders", Epoch: 1, LatestID: -1, ObservedAt: labTime,
+			Schedule: coordinator.ScheduleState{LastID: -1}, LastEvent: coordinator.EventID{Epoch: 1, Seq: 1},
+		})
 	})
 }
 
@@ -121,12 +123,19 @@ func TestJobStateScript(t *testing.T) {
 	l.record(2, values{})
 	l.record(3, values{"timeout": "0"})
 	l.record(4, values{"start": decimal(labTime - 60_001)})
-	r := l.word(l.run(jobStateScript), "ok")
-	l.same("state", r.body, []any{"2", "5", "2", "1", "5"})
+	want := coordinator.JobState{
+		Job: "orders", Epoch: 2, NextID: 5, Pending: 2, LatestID: 1, LatestAt: 5,
+		Schedule: coordinator.ScheduleState{LastID: -1}, ObservedAt: labTime,
+	}
+	l.same("state", l.jobState(), want)
 	l.do("SET", l.keys.record(1), "foreign")
-	r = l.word(l.run(jobStateScript), "ok")
-	l.same("state without the foreign one", r.body, []any{"2", "5", "2", "0", "17"})
+	want.LatestID, want.LatestAt = 0, 17
+	l.same("state without the foreign one", l.jobState(), want)
+	l.do("HSET", l.keys.job(), "gone", "1")
+	l.word(l.run(jobStateScript), "job_not_found")
 
 	l = newLab(t, coordinator.DefaultJob)
-	l.same("the default job of an empty Redis", l.word(l.run(jobStateScript), "ok").body, []any{"0", "0", "0", "", "0"})
+	l.same("the default job of an empty Redis", l.jobState(), coordinator.JobState{
+		Job: coordinator.DefaultJob, LatestID: -1, Schedule: coordinator.ScheduleState{LastID: -1}, ObservedAt: labTime,
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,10 +27,10 @@ type script struct {
 // What a script includes, in order.
 var (
 	readPreludes = []string{"prelude"}
-	endPreludes  = []string{"prelude", "prelude_end"}
+	endPreludes  = []string{"prelude", "prelude_event", "prelude_history", "prelude_end"}
 	// The token of a call makes these repeatable.
-	repeatPreludes = []string{"prelude", "prelude_end", "prelude_repeat"}
-	ackPreludes    = []string{"prelude", "prelude_end", "prelude_repeat", "prelude_ack"}
+	repeatPreludes = append(slices.Clip(endPreludes), "prelude_repeat")
+	ackPreludes    = append(slices.Clip(repeatPreludes), "prelude_ack")
 )
 
 // scripts has every script by verb, for the tests that go over all of them.

@@ -35,7 +35,7 @@ func (s *Store) Sweep(ctx context.Context, call coordinator.SweepCall) error {
 	}
 	var failures []error
 	for _, job := range jobs {
-		err := s.sweepJob(ctx, job, call.Retention.Keep)
+		err := s.sweepJob(ctx, job, retentionText(call.Retention))
 		switch {
 		case err == nil:
 		case coordinator.CodeOf(err) == coordinator.CodeStoreUnavailable, ctx.Err() != nil:
@@ -47,10 +47,10 @@ func (s *Store) Sweep(ctx context.Context, call coordinator.SweepCall) error {
 	return errors.Join(failures...)
 }
 
-func (s *Store) sweepJob(ctx context.Context, job string, keep int) error {
+func (s *Store) sweepJob(ctx context.Context, job, limits string) error {
 	garbage := int64(0)
 	for range sweepRuns {
-		r, err := s.run(ctx, sweepScript, reads, job, keep, sweepStep)
+		r, err := s.run(ctx, sweepScript, reads, job, limits, sweepStep)
 		if err != nil {
 			return err
 		}
@@ -78,8 +78,14 @@ func (s *Store) sweepJob(ctx context.Context, job string, keep int) error {
 	return nil
 }
 
+// retentionText is retention as prelude_end.lua takes it; the job's own settings win there.
+func retentionText(r coordinator.Retention) string {
+	return fmt.Sprintf("%d|%d|%d", max(0, r.Keep), max(0, r.MaxAgeMs), max(0, r.MaxBytes))
+}
+
 // jobNames lists all jobs in order: the default one, and those that somebody set out to
-// write to. It is a superset of the jobs that exist; what cannot be a job is left out.
+// write to, deleted ones among them. It is a superset of the jobs that exist; what cannot be a
+// job is left out.
 func (s *Store) jobNames(ctx context.Context) ([]string, error) {
 	var names []string
 	err := s.fetch(ctx, "list jobs", func(ctx context.Context) error {

@@ -15,7 +15,7 @@ func TestSweepScript(t *testing.T) {
 		t.Parallel()
 		l := newLab(t, "orders")
 		l.unchanged(func() {
-			r := l.word(l.run(sweepScript, 5, 100), "ok")
+			r := l.word(l.run(sweepScript, "5|0|0", 100), "ok")
 			l.same("body", r.body, []any{"0", "0"})
 		})
 	})
@@ -28,16 +28,16 @@ func TestSweepScript(t *testing.T) {
 		}
 		l.record(3, values{"start": decimal(labTime - 60_000)})
 		l.upload(0, "a", piece("u", 1))
-		r := l.word(l.run(sweepScript, 5, 2), "ok")
+		r := l.word(l.run(sweepScript, "5|0|0", 2), "ok")
 		l.same("body", r.body, []any{"1", "1"})
 		l.same("first transition", r.ended[0], coordinator.Transition{
 			Job: "orders", ID: 0, Status: coordinator.StatusExpired, Reason: coordinator.ReasonExpired, DurationMs: 60_000,
 		})
-		r = l.word(l.run(sweepScript, 5, 2), "ok")
+		r = l.word(l.run(sweepScript, "5|0|0", 2), "ok")
 		l.same("transitions of the second step", len(r.ended), 1)
 		l.same("pending", l.members(l.keys.pending()), []string{"3"})
 		l.unchanged(func() {
-			r := l.word(l.run(sweepScript, 5, 2), "ok")
+			r := l.word(l.run(sweepScript, "5|0|0", 2), "ok")
 			l.same("body", r.body, []any{"0", "1"})
 		})
 	})
@@ -48,10 +48,10 @@ func TestSweepScript(t *testing.T) {
 		l.record(0, values{})
 		l.do("HSET", l.keys.job(), "clock", labTime)
 		l.now -= 10_000_000
-		l.run(sweepScript, 5, 100)
+		l.run(sweepScript, "5|0|0", 100)
 		l.same("start", l.field(l.keys.record(0), "start"), decimal(l.now))
 		l.now += 60_001
-		l.same("transitions", len(l.run(sweepScript, 5, 100).ended), 1)
+		l.same("transitions", len(l.run(sweepScript, "5|0|0", 100).ended), 1)
 	})
 
 	t.Run("removes what a lease had held up", func(t *testing.T) {
@@ -61,12 +61,12 @@ func TestSweepScript(t *testing.T) {
 			l.record(id, values{"status": "completed"})
 		}
 		l.do("ZADD", l.keys.leases(1), labTime, "lease")
-		r := l.word(l.run(sweepScript, 2, 100), "ok")
+		r := l.word(l.run(sweepScript, "2|0|0", 100), "ok")
 		l.same("removed", r.evicted, []int64{0})
 		l.now++
-		r = l.word(l.run(sweepScript, 2, 100), "ok")
+		r = l.word(l.run(sweepScript, "2|0|0", 100), "ok")
 		l.same("removed after the lease", r.evicted, []int64{1})
-		l.same("all are kept by 0", l.run(sweepScript, 0, 100).evicted, []int64(nil))
+		l.same("all are kept by 0", l.run(sweepScript, "0|0|0", 100).evicted, []int64(nil))
 	})
 
 	t.Run("gives up uploads and stages whose lease ran out", func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestSweepScript(t *testing.T) {
 		for _, token := range []string{"dead", "alive"} {
 			l.names(token, "a")
 		}
-		l.word(l.run(sweepScript, 5, 100), "ok")
+		l.word(l.run(sweepScript, "5|0|0", 100), "ok")
 		l.same("running", l.members(l.keys.uploads()), []string{"7:alive"})
 		l.same("garbage", l.members(l.keys.garbage()), []string{"upload:7:dead:3"})
 		l.same("tally is there", l.exists(l.keys.upload(7, "dead")), false)
@@ -98,7 +98,7 @@ func TestSweepScript(t *testing.T) {
 		l.do("ZADD", l.keys.uploads(), labTime-1, "2:dead")
 		l.do("HSET", l.keys.upload(2, "dead"), "top", "3")
 		l.do("CONFIG", "SET", "maxmemory", 1)
-		r := l.word(l.run(sweepScript, 1, 100), "ok")
+		r := l.word(l.run(sweepScript, "1|0|0", 100), "ok")
 		l.same("transitions", len(r.ended), 1)
 		l.same("removed", r.evicted, []int64{0})
 		l.same("garbage", l.members(l.keys.garbage()), []string{"parts:2", "upload:2:dead:3"})

@@ -7,13 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 var (
-	triggerScript    = newScript("trigger", repeatPreludes)
+	triggerPreludes = append(slices.Clip(repeatPreludes), "prelude_settings", "prelude_trigger")
+
+	triggerScript    = newScript("trigger", triggerPreludes)
 	stageNamesScript = newScript("stage_names", readPreludes)
 )
 
@@ -23,13 +26,14 @@ const (
 	wordAgain     = "again"
 	wordRestage   = "restage"
 	wordExhausted = "exhausted"
+	wordUnlisted  = "unlisted"
 )
 
 const (
 	// namesStep is how many task names one script takes: more would keep Redis from
 	// everybody else for too long.
 	namesStep = 1000
-	// stageLeaseMs is how long staged names wait for their trigger.
+	// stageLeaseMs is how long staged names wait for who adopts them.
 	stageLeaseMs = 60_000
 	// maxRounds bounds how often a trigger is called again because a script asked for it.
 	maxRounds = 100
@@ -45,7 +49,7 @@ func (s *Store) Trigger(ctx context.Context, call coordinator.TriggerCall) (coor
 		if err := s.register(ctx, call.Job); err != nil {
 			return coordinator.TriggerResult{}, err
 		}
-		if err := s.stageNames(ctx, call); err != nil {
+		if err := s.stageNames(ctx, call.Job, call.Token, call.Tasks, false); err != nil {
 			return coordinator.TriggerResult{}, err
 		}
 		registered = true
@@ -60,7 +64,7 @@ func (s *Store) Trigger(ctx context.Context, call coordinator.TriggerCall) (coor
 			err = s.register(ctx, call.Job)
 			registered = true
 		case wordRestage:
-			err = s.stageNames(ctx, call)
+			err = s.stageNames(ctx, call.Job, call.Token, call.Tasks, false)
 		case wordAgain:
 		default:
 			return s.triggered(call, r)
@@ -74,26 +78,32 @@ func (s *Store) Trigger(ctx context.Context, call coordinator.TriggerCall) (coor
 
 func (s *Store) triggerArgs(call coordinator.TriggerCall, registered, staged bool) []any {
 	name, ttl := repeatOf(repeatTrigger, call.Idempotency)
-	required := call.RequiredTaskAcks
-	if required == 0 {
-		required = call.Defaults.RequiredTaskAcks
-	}
-	if call.Tasks != nil {
-		required = len(call.Tasks)
-	}
-	timeout := call.Defaults.TimeoutMs
+	timeout := ""
 	if call.TimeoutMs != nil {
-		timeout = *call.TimeoutMs
+		timeout = decimal(max(0, *call.TimeoutMs))
 	}
 	args := []any{
 		name, ttl, call.Token, call.Fingerprint, decimal(s.floors.of(call.Job)), flag(registered),
-		required, decimal(max(0, timeout)), call.Defaults.MaxConcurrent, encodeLabels(call.Labels), call.Description,
-		flag(call.Pinned), len(call.Tasks),
+		call.RequiredTaskAcks, timeout, flag(call.Force), encodeLabels(call.Labels), call.Description, flag(call.Pinned),
 	}
+	args = appendDefaults(args, call.Defaults)
+	args = append(args, len(call.Tasks))
 	if !staged {
-		for _, task := range call.Tasks {
-			args = append(args, task)
-		}
+		args = appendNames(args, call.Tasks)
+	}
+	return args
+}
+
+// appendDefaults appends a server's settings as prelude_settings.lua takes them.
+func appendDefaults(args []any, d coordinator.Settings) []any {
+	return append(args,
+		max(1, d.RequiredTaskAcks), decimal(max(0, d.TimeoutMs)), decimal(max(0, d.IntervalMs)), decimal(max(0, d.MinPauseMs)),
+		d.MaxConcurrent, d.TolerableFailures, max(1, d.EventsToKeep))
+}
+
+func appendNames(args []any, names []string) []any {
+	for _, name := range names {
+		args = append(args, name)
 	}
 	return args
 }
@@ -114,18 +124,33 @@ func (s *Store) triggered(call coordinator.TriggerCall, r reply) (coordinator.Tr
 			return coordinator.TriggerResult{}, badReply(triggerScript.verb, r, body.err)
 		}
 		return coordinator.TriggerResult{Checkpoint: checkpoint, Repeated: repeated == "1"}, nil
+	case string(coordinator.CodeMinPause):
+		err = coordinator.ErrMinPause(call.Job, time.Duration(body.number())*time.Millisecond)
 	case string(coordinator.CodeTooManyPending):
-		pending, wait := body.number(), body.number()
-		err = coordinator.ErrTooManyPending(call.Job, int(pending), call.Defaults.MaxConcurrent, time.Duration(wait)*time.Millisecond)
-	case wordExhausted:
-		err = coordinator.ErrInternal(errors.New("the job has used up all ids"))
+		pending, limit, wait := body.number(), body.number(), body.number()
+		err = coordinator.ErrTooManyPending(call.Job, int(pending), int(limit), time.Duration(wait)*time.Millisecond)
 	default:
-		err = repeatRefusal(triggerScript.verb, call.Job, r, &body)
+		if err = placeError(r.word); err == nil {
+			err = repeatRefusal(triggerScript.verb, call.Job, r, &body)
+		}
 	}
 	if body.err != nil {
 		return coordinator.TriggerResult{}, badReply(triggerScript.verb, r, body.err)
 	}
 	return coordinator.TriggerResult{}, err
+}
+
+// placeError is for the words with which a script says that it cannot make a checkpoint; nil is
+// any other word.
+func placeError(word string) error {
+	switch word {
+	case wordExhausted:
+		return coordinator.ErrInternal(errors.New("the job has used up all ids"))
+	case wordUnlisted:
+		return coordinator.ErrInternal(errors.New("the tasks that the job's settings name are gone from Redis; put the settings again"))
+	default:
+		return nil
+	}
 }
 
 // register puts a job into the list of jobs. That lies in a slot of its own, and is
@@ -138,15 +163,17 @@ func (s *Store) register(ctx context.Context, job string) error {
 	})
 }
 
-// stageNames writes a long list of names in steps, for the trigger to adopt.
-func (s *Store) stageNames(ctx context.Context, call coordinator.TriggerCall) error {
-	for names := range slices.Chunk(call.Tasks, namesStep) {
-		args := []any{call.Token, stageLeaseMs}
-		for _, name := range names {
-			args = append(args, name)
+// stageNames writes a long list of names in steps, for the script to adopt that is handed the
+// same token. They keep their order in the settings of a job, and are in byte order elsewhere.
+func (s *Store) stageNames(ctx context.Context, job, token string, names []string, ordered bool) error {
+	for first := 0; first < len(names); first += namesStep {
+		some, place := names[first:min(first+namesStep, len(names))], ""
+		if ordered {
+			place = strconv.Itoa(first)
 		}
+		args := appendNames([]any{token, stageLeaseMs, place}, some)
 		// Nobody sees staged names, so a second run may follow a lost reply.
-		if _, err := s.run(ctx, stageNamesScript, reads, call.Job, args...); err != nil {
+		if _, err := s.run(ctx, stageNamesScript, reads, job, args...); err != nil {
 			return err
 		}
 	}

@@ -14,8 +14,12 @@ type triggerArgs struct {
 	key, token, fingerprint string
 	floor                   int
 	registered              bool
-	timeout, cap            int
-	pinned                  bool
+	// required is as the test wants it, 0 is one for each name; < 0 leaves it open. The timeout is left
+	// open by "".
+	required       int
+	timeout        string
+	forced, pinned bool
+	defaults       coordinator.Settings
 	// count overrides the number of names, as when they are staged.
 	count int
 	names []string
@@ -30,18 +34,23 @@ func (a triggerArgs) list() []any {
 	if a.count > 0 {
 		count = a.count
 	}
+	required := a.required
+	if required == 0 {
+		required = max(1, count)
+	}
 	args := []any{
-		name, repeatKeyMs, a.token, a.fingerprint, a.floor, flag(a.registered), max(1, count), a.timeout, a.cap, `{"a":"b"}`, "why", flag(a.pinned), count,
+		name, repeatKeyMs, a.token, a.fingerprint, a.floor, flag(a.registered), max(0, required), a.timeout, flag(a.forced), `{"a":"b"}`, "why", flag(a.pinned),
 	}
-	for _, name := range a.names {
-		args = append(args, name)
-	}
-	return args
+	args = append(appendDefaults(args, a.defaults), count)
+	return appendNames(args, a.names)
 }
 
 // aTrigger has what a test does not care about.
 func aTrigger(token string) triggerArgs {
-	return triggerArgs{token: token, fingerprint: "f", floor: -1, registered: true, timeout: 1000, cap: 16}
+	return triggerArgs{
+		token: token, fingerprint: "f", floor: -1, registered: true, timeout: "1000",
+		defaults: coordinator.Settings{RequiredTaskAcks: 3, TimeoutMs: 7000, MaxConcurrent: 16, EventsToKeep: 100},
+	}
 }
 
 func TestTriggerScript(t *testing.T) {
@@ -120,12 +129,12 @@ func TestTriggerScript(t *testing.T) {
 		t.Parallel()
 		l := newLab(t, "orders")
 		args := aTrigger("one")
-		args.cap = 1
+		args.defaults.MaxConcurrent = 1
 		l.word(l.run(triggerScript, args.list()...), "ok")
 		l.now += 400
 		args.token = "two"
 		r := l.word(l.run(triggerScript, args.list()...), "too_many_pending")
-		l.same("arguments", r.body, []any{"1", "600"})
+		l.same("arguments", r.body, []any{"1", "1", "600"})
 	})
 
 	t.Run("writes the expiry of overdue ones also where it refuses", func(t *testing.T) {
@@ -134,7 +143,7 @@ func TestTriggerScript(t *testing.T) {
 		l.record(0, values{"start": decimal(labTime - 60_001)})
 		l.record(1, values{})
 		args := aTrigger("one")
-		args.cap = 1
+		args.defaults.MaxConcurrent = 1
 		r := l.word(l.run(triggerScript, args.list()...), "too_many_pending")
 		l.same("ended", len(r.ended), 1)
 		l.same("status", l.field(l.keys.record(0), "status"), "expired")
@@ -144,7 +153,7 @@ func TestTriggerScript(t *testing.T) {
 		t.Parallel()
 		l := newLab(t, "orders")
 		args := aTrigger("one")
-		args.cap = 1
+		args.defaults.MaxConcurrent = 1
 		l.word(l.run(triggerScript, args.list()...), "ok")
 		l.now += 1000
 		args.token = "two"
@@ -176,7 +185,7 @@ func TestTriggerScriptRepeated(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "orders")
 	args := aTrigger("one")
-	args.key, args.cap = "my key", 1
+	args.key, args.defaults.MaxConcurrent = "my key", 1
 	l.word(l.run(triggerScript, args.list()...), "ok")
 	record := l.keys.repeat(repeatTrigger, "my key")
 	l.same("the record of repeats", l.redis.Get(t.Context(), record).Val(), "0|0|one||f")
@@ -207,9 +216,9 @@ func TestTriggerScriptWithStagedNames(t *testing.T) {
 	args := aTrigger("one")
 	args.count = 3
 	l.word(l.run(triggerScript, args.list()...), wordRestage)
-	l.word(l.run(stageNamesScript, "one", 60_000, "c", "a"), "ok")
+	l.word(l.run(stageNamesScript, "one", 60_000, "", "c", "a"), "ok")
 	l.word(l.run(triggerScript, args.list()...), wordRestage)
-	l.word(l.run(stageNamesScript, "one", 60_000, "b"), "ok")
+	l.word(l.run(stageNamesScript, "one", 60_000, "", "b"), "ok")
 	l.same("the lease", l.redis.ZScore(t.Context(), l.keys.stages(), "one").Val(), float64(labTime+60_000))
 	l.word(l.run(triggerScript, args.list()...), "ok")
 	l.same("adopted", l.field(l.keys.record(0), "tasks"), "one")
@@ -219,8 +228,8 @@ func TestTriggerScriptWithStagedNames(t *testing.T) {
 	// The same call again must keep what its record names; a refused one leaves nothing.
 	l.word(l.run(triggerScript, args.list()...), "ok")
 	l.same("missing", l.members(l.keys.missing("one")), []string{"a", "b", "c"})
-	args.token, args.cap = "two", 1
-	l.word(l.run(stageNamesScript, "two", 60_000, "a", "b", "c"), "ok")
+	args.token, args.defaults.MaxConcurrent = "two", 1
+	l.word(l.run(stageNamesScript, "two", 60_000, "", "a", "b", "c"), "ok")
 	l.word(l.run(triggerScript, args.list()...), "too_many_pending")
 	gone := func(what, token string) {
 		t.Helper()
@@ -229,11 +238,11 @@ func TestTriggerScriptWithStagedNames(t *testing.T) {
 		}
 	}
 	gone("a refused trigger", "two")
-	args.key, args.token, args.cap = "key", "three", 16
-	l.word(l.run(stageNamesScript, "three", 60_000, "a", "b", "c"), "ok")
+	args.key, args.token, args.defaults.MaxConcurrent = "key", "three", 16
+	l.word(l.run(stageNamesScript, "three", 60_000, "", "a", "b", "c"), "ok")
 	l.word(l.run(triggerScript, args.list()...), "ok")
 	args.token = "four"
-	l.word(l.run(stageNamesScript, "four", 60_000, "a", "b", "c"), "ok")
+	l.word(l.run(stageNamesScript, "four", 60_000, "", "a", "b", "c"), "ok")
 	r := l.word(l.run(triggerScript, args.list()...), "ok")
 	l.same("repeated", r.body[1], "1")
 	gone("a repeated trigger", "four")

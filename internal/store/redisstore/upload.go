@@ -211,7 +211,7 @@ func (u *upload) Commit(ctx context.Context, call coordinator.CommitCall) (coord
 	}
 	part := call.Part
 	args := append(u.sender(), coordinator.MaxTasksPerCheckpoint, chunksOf(part.Bytes), decimal(part.Bytes),
-		decimal(part.Entries), part.Digest, flag(call.Ack), call.Retention.Keep)
+		decimal(part.Entries), part.Digest, flag(call.Ack), retentionText(call.Retention))
 	r, err := u.store.run(ctx, commitUploadScript, repeatable, u.call.Job, args...)
 	if err != nil {
 		return coordinator.CommitResult{}, err

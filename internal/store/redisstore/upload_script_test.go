@@ -27,7 +27,7 @@ func (l *lab) chunk(index int, chunk string) reply {
 
 func (l *lab) commit(task string, chunks, bytes int, ack bool) reply {
 	l.Helper()
-	return l.run(commitUploadScript, append(sender(task), 3, chunks, bytes, 1, "sha256:d", flag(ack), 5)...)
+	return l.run(commitUploadScript, append(sender(task), 3, chunks, bytes, 1, "sha256:d", flag(ack), "5|0|0")...)
 }
 
 // uploadLab has the pending checkpoint 7 for named tasks, in epoch 2.
@@ -47,7 +47,7 @@ func TestUploadRefusals(t *testing.T) {
 		"begin_upload": func(l *lab, args []any) reply { return l.begin(beginUploadScript, args) },
 		"check_upload": func(l *lab, args []any) reply { return l.begin(checkUploadScript, args) },
 		"commit_upload": func(l *lab, args []any) reply {
-			return l.run(commitUploadScript, append(args, 3, 0, 0, 0, "sha256:d", "1", 5)...)
+			return l.run(commitUploadScript, append(args, 3, 0, 0, 0, "sha256:d", "1", "5|0|0")...)
 		},
 	}
 	for name, judge := range judges {
@@ -209,7 +209,7 @@ func TestCommitUploadScript(t *testing.T) {
 		l.do("CONFIG", "SET", "maxmemory", 1)
 		l.unchanged(func() {
 			for _, ack := range []string{"0", "1"} {
-				_, err := l.try(commitUploadScript, append(sender("a"), 3, 1, 3, 1, "sha256:d", ack, 5)...)
+				_, err := l.try(commitUploadScript, append(sender("a"), 3, 1, 3, 1, "sha256:d", ack, "5|0|0")...)
 				if err == nil || !strings.Contains(err.Error(), "OOM") {
 					t.Errorf("commit at maxmemory: %v, want OOM", err)
 				}

@@ -5,7 +5,7 @@
 -- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  checkpoint id
 -- ARGV[3]  token of the call
--- ARGV[4]  how many completed ones retention keeps, "0" = all
+-- ARGV[4]  retention's limits of the server, "keep|age|bytes" (prelude_end.lua)
 -- ARGV[5]  number of items; then for each of them
 --          task, attempt, epoch ("" = unchecked), digest ("" = none), chunks ("" = no part),
 --          and with chunks: bytes, entries, digest, then the chunks
@@ -15,7 +15,7 @@
 -- Second run: see prelude_ack.lua; where a bulk was accepted in part, or the checkpoint went in
 --          the same step, the kept answer.
 
-local id, token, keep = ARGV[2], ARGV[3], tonumber(ARGV[4])
+local id, token, limits = ARGV[2], ARGV[3], ARGV[4]
 
 local job = find_job()
 if not job then
@@ -43,7 +43,7 @@ for i = 1, tonumber(ARGV[5]) do
 end
 
 settle(id, rec)
-local results = acknowledge_items(job, id, rec, items, token, keep)
+local results = acknowledge_items(job, id, rec, items, token, limits)
 local reply = answer('ok', { rec.status, integer(rec.acked), integer(rec.required), unpack(results) })
 -- What was refused or a duplicate was so at its place in the order, which is over.
 local accepted = 0

@@ -81,7 +81,7 @@ local deleted = {}
 for i, one in ipairs(going) do
   deleted[i] = one.id
   if not dry then
-    evict(one.id, one.rec, 'evicted')
+    evict(one.id, one.rec, 'evicted', 'cleanup')
   end
 end
 return answer('ok', { deleted, skipped, integer(kept), more and '1' or '0' })

@@ -14,7 +14,7 @@
 -- ARGV[10]  entries of the part
 -- ARGV[11]  digest of the part
 -- ARGV[12]  "1" acknowledges
--- ARGV[13]  retention's number, 0 keeps all
+-- ARGV[13]  retention's limits of the server, "keep|age|bytes" (prelude_end.lua)
 --
 -- Body     nothing; with ARGV[12] the required acknowledgements and the outcome of this one,
 --          as acknowledge_items gives it
@@ -27,7 +27,7 @@
 
 local id, task, epoch, attempt, upload = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local most, chunks, bytes, entries, digest = tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[10], ARGV[11]
-local with_ack, keep = ARGV[12] == '1', tonumber(ARGV[13])
+local with_ack, limits = ARGV[12] == '1', ARGV[13]
 
 local job = find_job()
 if not job then
@@ -40,7 +40,7 @@ end
 
 local function acknowledge()
   local item = { task = task, attempt = attempt, epoch = epoch, digest = '' }
-  local outcome = ack_one(job, id, rec, item, upload, keep)
+  local outcome = ack_one(job, id, rec, item, upload, limits)
   local reply = answer('ok', { integer(rec.required), outcome })
   if removed[id] then
     keep_answer(upload, reply)

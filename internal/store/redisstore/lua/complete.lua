@@ -4,7 +4,7 @@
 -- ARGV[1]  clock (ms, "" = server)
 -- ARGV[2]  checkpoint id
 -- ARGV[3]  "1" also completes with acknowledgements missing
--- ARGV[4]  how many completed ones retention keeps, "0" = all
+-- ARGV[4]  retention's limits of the server, "keep|age|bytes" (prelude_end.lua)
 -- ARGV[5]  token of the call
 --
 -- Body     view
@@ -14,7 +14,7 @@
 -- Second run: a completed checkpoint stays as it is; where it went in the same step, the kept
 --          answer.
 
-local id, force, keep, token = ARGV[2], ARGV[3] == '1', tonumber(ARGV[4]), ARGV[5]
+local id, force, limits, token = ARGV[2], ARGV[3] == '1', ARGV[4], ARGV[5]
 
 local job = find_job()
 if not job then
@@ -42,10 +42,10 @@ if rec.acked < rec.required and not force then
   return refuse({ 'acks_missing', integer(rec.required - rec.acked), unpack(names) })
 end
 
-complete_pending(id, rec, token)
+complete_pending(id, rec, token, '')
 -- Retention may take this very one, where newer ones completed before it.
 local completed = view(id)
-apply_retention(keep)
+apply_retention(limits, 100)
 local reply = answer('ok', { completed })
 if removed[id] then
   keep_answer(token, reply)

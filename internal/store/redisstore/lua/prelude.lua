@@ -1,5 +1,5 @@
 -- Prelude of every script: where keys are, what time it is, how records are read, how
--- scripts answer. It reads only; prelude_end.lua and prelude_ack.lua have what writes.
+-- scripts answer. It reads only; other preludes have what writes.
 --
 -- Every script gets
 --   KEYS[1]  the job's hash (…job). It routes the script to the job's slot; all other
@@ -19,7 +19,10 @@
 --   checkpoint_key(id, part)     key of a checkpoint's auxiliary value ("acks", "parts", …)
 --   answer(word, body)           the reply of a script
 --   refuse(refusal)              the reply for a refusal { word, argument, … }
---   find_job()                   { next, epoch } or nil where the job does not exist
+--   read_job()                   { next, epoch, gone, known }: gone after its deletion, which leaves
+--                                its counters; known where there is something of it
+--   find_job()                   the same, or nil where the job does not exist
+--   pending_now()                how many are pending and not overdue
 --   read_record(id)              the fields that decide, or nil where there is no record
 --                                of ours: { status, epoch, rev, start, timeout, required, acked,
 --                                tasks, pinned, entries, bytes, token, ended, version }
@@ -79,12 +82,24 @@ local function refuse(refusal)
   return answer(refusal[1], arguments)
 end
 
+local function read_job()
+  local field = redis.call('HMGET', base .. 'job', 'next', 'epoch', 'gone')
+  return {
+    next = tonumber(field[1] or '0'), epoch = tonumber(field[2] or '0'), gone = field[3] == '1',
+    known = default_job or (field[1] or field[2]) and true,
+  }
+end
+
 local function find_job()
-  local field = redis.call('HMGET', base .. 'job', 'next', 'epoch')
-  if not field[1] and not field[2] and not default_job then
-    return nil
+  local job = read_job()
+  if job.known and not job.gone then
+    return job
   end
-  return { next = tonumber(field[1] or '0'), epoch = tonumber(field[2] or '0') }
+  return nil
+end
+
+local function pending_now()
+  return redis.call('ZCARD', base .. 'pending') - redis.call('ZCOUNT', base .. 'deadlines', '-inf', '(' .. integer(now))
 end
 
 -- A key under the prefix need not be ours: a value of another type, or a hash without

@@ -1,7 +1,7 @@
 -- Prelude of the scripts that acknowledge: after prelude.lua and prelude_end.lua.
 --
 -- Functions:
---   acknowledge_items(job, id, rec, items, token, keep)
+--   acknowledge_items(job, id, rec, items, token, limits)
 --       applies the items in order as one step: judges all of them, then writes what was
 --       accepted, then completes the checkpoint and applies retention if one item reached the
 --       required number. The caller has settled rec. Answers one array an item:
@@ -9,7 +9,7 @@
 --         { "duplicate", count, status }
 --         { "refused", count, status, code, argument, … }
 --       with count and status as of the item's own place.
---   ack_one(job, id, rec, item, token, keep)
+--   ack_one(job, id, rec, item, token, limits)
 --       the same for a single item.
 --   parse_part(text)
 --       an entry of …:parts as { upload, chunks, bytes, entries, digest }, all strings.
@@ -43,8 +43,8 @@ local function refused(state, ...)
 end
 
 -- Judges one item in the order of refusals. state has what the items before it changed:
--- count, status, and by task the digest acknowledged and the attempt heard of; and latency,
--- which is the same for all items that are accepted now.
+-- count, status, last (the task that completed it), and by task the digest acknowledged and the
+-- attempt heard of; and latency, which is the same for all items that are accepted now.
 local function judge(id, rec, epoch, item, state, token)
   local task = item.task
   local ack = item.ack and parse_ack(item.ack)
@@ -89,7 +89,7 @@ local function judge(id, rec, epoch, item, state, token)
   end
   state.count = state.count + 1
   if state.count >= rec.required then
-    state.status = 'completed'
+    state.status, state.last = 'completed', task
   end
   local place = integer(state.count)
   item.place, item.counts = place, counts
@@ -171,7 +171,7 @@ local function write_accepted(id, rec, items, token)
   end
 end
 
-local function acknowledge_items(job, id, rec, items, token, keep)
+local function acknowledge_items(job, id, rec, items, token, limits)
   local tasks = {}
   for i, item in ipairs(items) do
     tasks[i] = item.task
@@ -198,8 +198,8 @@ local function acknowledge_items(job, id, rec, items, token, keep)
 
   write_accepted(id, rec, items, token)
   if rec.status == 'pending' and state.status == 'completed' then
-    complete_pending(id, rec, token)
-    apply_retention(keep)
+    complete_pending(id, rec, token, state.last)
+    apply_retention(limits, 100)
   end
 
   -- Only now: an item after the completing one is to hear of this very completion.
@@ -214,6 +214,6 @@ local function acknowledge_items(job, id, rec, items, token, keep)
   return results
 end
 
-local function ack_one(job, id, rec, item, token, keep)
-  return acknowledge_items(job, id, rec, { item }, token, keep)[1]
+local function ack_one(job, id, rec, item, token, limits)
+  return acknowledge_items(job, id, rec, { item }, token, limits)[1]
 end

@@ -1,4 +1,5 @@
--- Prelude of the scripts that end or remove checkpoints.
+-- Prelude of the scripts that end or remove checkpoints: after prelude.lua, prelude_event.lua
+-- and prelude_history.lua. Each end and each removal writes its events.
 --
 -- Functions:
 --   allow_full()                  opens the writes of a script that frees memory
@@ -6,18 +7,21 @@
 --   end_uncompleted(id, rec, how) ends a pending one; how = { status, reason, at?, task?,
 --                                 message?, token? }. Updates rec. Older ones may go in turn, but
 --                                 only when the script answers, see trim_ended
---   complete_pending(id, rec, token)
---                                 ends a pending one as completed. Updates rec; call
---                                 apply_retention afterwards
+--   complete_pending(id, rec, token, last_task)
+--                                 ends a pending one as completed, by the acknowledgement of
+--                                 last_task or "" by hand. Updates rec; call apply_retention
+--                                 afterwards
 --   settle(id, rec)               to be called before judging a pending record: rebases its
 --                                 start after the clock stepped back, writes its expiry
 --   expire_overdue(limit)         writes the expiry of up to limit pending ones, and rebases
 --                                 all of them after a step back of the clock
 --   abandon_part(id, text)          hands the chunks of a part that nobody will read to the sweeper;
 --                                 text is its entry in …:parts
---   remove_record(id, rec)        removes a checkpoint of any status and its index entries, and
+--   retain(id, rec)               puts a completed one among those that retention counts
+--   release(id, rec)              takes one out of them, if it is there
+--   remove_record(id, rec, why)   removes a checkpoint that has ended and its index entries, and
 --                                 notes its id in removed
---   evict(id, rec, reason)        removes a checkpoint; a pending one ends as aborted first
+--   evict(id, rec, reason, why)   removes a checkpoint; a pending one ends as aborted first
 --   expire(id, rec)               writes the expiry of an overdue one
 --   report_end(list, id, rec, reason)
 --                                 puts an end into ended or before
@@ -25,7 +29,8 @@
 --   trim_ended()                  keeps the newest 20 unpinned that ended uncompleted. Answering
 --                                 calls it when one has ended, not earlier: it may take the very
 --                                 record that the script is about
---   apply_retention(keep)         keeps the newest completed ones, see below
+--   apply_retention(limits, looks)
+--                                 keeps the newest completed ones, see below
 --   leased(id)                    whether a restore or a recovery holds it
 
 -- A script at maxmemory is refused at its first command that may need memory, but no more
@@ -50,6 +55,25 @@ local function report_end(list, id, rec, reason)
 end
 
 local crowded = false
+local expire_overdue
+
+local function add_bytes(sign, bytes)
+  if bytes > 0 and redis.call('HEXISTS', base .. 'job', 'rbytes') == 1 then
+    redis.call('HINCRBY', base .. 'job', 'rbytes', integer(sign * bytes))
+  end
+end
+
+local function retain(id, rec)
+  if redis.call('ZADD', base .. 'retained', id, id) == 1 then
+    add_bytes(1, rec.bytes)
+  end
+end
+
+local function release(id, rec)
+  if redis.call('ZREM', base .. 'retained', id) == 1 then
+    add_bytes(-1, rec.bytes)
+  end
+end
 
 local function end_uncompleted(id, rec, how)
   crowded = true
@@ -67,21 +91,33 @@ local function end_uncompleted(id, rec, how)
     redis.call('ZADD', base .. 'garbage', integer(now), 'parts:' .. id)
   end
   report_end(ended, id, rec, how.reason)
+  rec.failure = { reason = how.reason, task = how.task or '', message = how.message or '' }
+  count(how.reason)
+  checkpoint_event(how.status, id, rec)
+  if how.reason == 'expired' or how.reason == 'declined' then
+    note_failure(id, rec)
+  end
 end
 
-local function complete_pending(id, rec, token)
+-- What was overdue by now ended before this one, and must not count as a failure after it;
+-- it is written second, since it lifts the check that a full Redis makes.
+local function complete_pending(id, rec, token, last_task)
   rec.status, rec.rev, rec.ended, rec.token = 'completed', rec.rev + 1, now, token
   redis.call('HSET', base .. id, 'status', rec.status, 'rev', integer(rec.rev), 'ended', integer(now), 'token', token)
+  expire_overdue(100)
   redis.call('ZREM', base .. 'pending', id)
   redis.call('ZREM', base .. 'deadlines', id)
   redis.call('ZADD', base .. 'completed', id, id)
   if not rec.pinned then
-    redis.call('ZADD', base .. 'retained', id, id)
+    retain(id, rec)
   end
   if redis.call('EXISTS', checkpoint_key(id, 'staged')) == 1 then
     redis.call('ZADD', base .. 'garbage', integer(now), 'staged:' .. id)
   end
   report_end(ended, id, rec, '')
+  count('completed')
+  checkpoint_event('completed', id, rec)
+  note_completion(id, rec, last_task)
 end
 
 local function rebase(id, rec)
@@ -106,16 +142,25 @@ local function abandon_part(id, text)
 end
 
 local function forget(id)
-  for _, index in ipairs({ 'index', 'pending', 'deadlines', 'completed', 'retained', 'ended', 'remains' }) do
+  for _, index in ipairs({ 'index', 'pending', 'deadlines', 'completed', 'ended', 'remains' }) do
     redis.call('ZREM', base .. index, id)
   end
   redis.call('SREM', base .. 'pinned', id)
+  if redis.call('ZREM', base .. 'retained', id) == 1 then
+    -- Nobody knows how many bytes it stood for; who needs the sum adds it up anew.
+    redis.call('HDEL', base .. 'job', 'rbytes')
+  end
 end
 
 local removed = {}
 
-local function remove_record(id, rec)
+local function remove_record(id, rec, why)
+  -- Removing must work when Redis is full, so it begins with what frees memory.
+  allow_full()
   removed[id] = true
+  count('deleted')
+  checkpoint_event('deleted', id, rec, why)
+  release(id, rec)
   redis.call('UNLINK', base .. id, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'state'),
     checkpoint_key(id, 'staged'), checkpoint_key(id, 'leases'))
   if rec.tasks ~= '' then
@@ -127,12 +172,15 @@ local function remove_record(id, rec)
   end
 end
 
-local function evict(id, rec, reason)
+local function evict(id, rec, reason, why)
   if rec.status == 'pending' then
-    rec.status, rec.ended = 'aborted', now
+    allow_full()
+    rec.status, rec.ended, rec.failure = 'aborted', now, { reason = reason, task = '', message = '' }
     report_end(ended, id, rec, reason)
+    count(reason)
+    checkpoint_event('aborted', id, rec)
   end
-  remove_record(id, rec)
+  remove_record(id, rec, why)
 end
 
 local function leased(id)
@@ -151,7 +199,7 @@ local function trim_ended()
   for _, id in ipairs(redis.call('ZRANGE', base .. 'remains', 0, math.min(over, 100) - 1)) do
     local rec = read_record(id)
     if rec then
-      remove_record(id, rec)
+      remove_record(id, rec, 'retention')
       evicted[#evicted + 1] = id
     else
       forget(id)
@@ -159,27 +207,77 @@ local function trim_ended()
   end
 end
 
-before_answer = trim_ended
+before_answer = function()
+  trim_ended()
+  close_log()
+end
 
--- Removes what is older than the newest keep completed, unpinned ones; 0 keeps all.
--- Leased ones wait for a later call, and count as kept until then. The latest completed
--- one survives by itself: it is pinned, hence not in the index, or the newest in it. At
--- most 100 are looked at; the sweep goes on with the rest.
-local function apply_retention(keep)
-  if keep <= 0 then
-    return
+-- The sum of the bytes of what is retained. It is kept from the first moment on at which
+-- somebody needs it.
+local function retained_bytes()
+  local known = redis.call('HGET', base .. 'job', 'rbytes')
+  if known then
+    return tonumber(known)
   end
-  local over = redis.call('ZCARD', base .. 'retained') - keep
-  if over <= 0 then
-    return
-  end
-  for _, id in ipairs(redis.call('ZRANGE', base .. 'retained', 0, math.min(over, 100) - 1)) do
+  local sum = 0
+  for _, id in ipairs(redis.call('ZRANGE', base .. 'retained', 0, -1)) do
     local rec = read_record(id)
-    if not rec then
-      forget(id)
-    elseif not leased(id) then
-      remove_record(id, rec)
-      evicted[#evicted + 1] = id
+    sum = sum + (rec and rec.bytes or 0)
+  end
+  allow_full()
+  redis.call('HSET', base .. 'job', 'rbytes', integer(sum))
+  return sum
+end
+
+-- Walks over the completed, unpinned ones, oldest first, and removes each that is too many, too
+-- old, or without which they have too many bytes together. limits is "keep|age|bytes" of the
+-- server, 0 is no limit; the job's own settings win. A leased one waits for a later call and
+-- counts as kept until then, and the newest one always stays. At most 100 are removed and
+-- looks passed over; the sweep goes on with the rest.
+local function apply_retention(limits, looks)
+  local own = redis.call('HMGET', base .. 'job', 's_keep', 's_age', 's_bytes')
+  local keep, age, bytes = string.match(limits, '^(%d+)|(%d+)|(%d+)$')
+  keep, age, bytes = tonumber(own[1] or keep), tonumber(own[2] or age), tonumber(own[3] or bytes)
+  local places = redis.call('ZCARD', base .. 'retained')
+  local sum = bytes > 0 and places > 1 and retained_bytes() or 0
+
+  -- places are those from the present one on to the newest.
+  local function over(rec)
+    return keep > 0 and places > keep or age > 0 and now - rec.ended > age or bytes > 0 and sum > bytes
+  end
+  local function some_over()
+    return keep > 0 and places > keep or age > 0 or bytes > 0 and sum > bytes
+  end
+  -- The newest one that is ours stays, so nothing of others may stand in its place.
+  while places > 1 and some_over() do
+    local newest = redis.call('ZRANGE', base .. 'retained', -1, -1)[1]
+    if read_record(newest) then
+      break
+    end
+    forget(newest)
+    places = places - 1
+  end
+  local passed, gone = 0, 0
+  while places > 1 do
+    local ids = redis.call('ZRANGE', base .. 'retained', passed, passed + 99)
+    for _, id in ipairs(ids) do
+      if places <= 1 or passed == looks or gone == 100 or not some_over() then
+        return
+      end
+      local rec = read_record(id)
+      if not rec then
+        forget(id)
+      elseif over(rec) and not leased(id) then
+        remove_record(id, rec, 'retention')
+        evicted[#evicted + 1] = id
+        gone, sum = gone + 1, sum - rec.bytes
+      else
+        passed = passed + 1
+      end
+      places = places - 1
+    end
+    if #ids < 100 then
+      return
     end
   end
 end
@@ -197,7 +295,7 @@ end
 
 -- The job's field clock is an upper bound of every pending start, so that a step back of
 -- the clock shows without reading any record.
-local function expire_overdue(limit)
+expire_overdue = function(limit)
   local seen = redis.call('HGET', base .. 'job', 'clock')
   if seen and now < tonumber(seen) then
     allow_full()

@@ -10,6 +10,7 @@
 -- repeat is answered. Where the record cannot tell, since it went in the very step (retention
 -- may take the one that has just completed) or since some items of a bulk were not accepted,
 -- the reply itself is kept under …idem:answer:<token>, for longer than a caller asks again.
+-- So it is for calls that leave no record: settings, schedules, attempts, restores.
 --
 -- Functions:
 --   recall(name)        { id, epoch, token, ended = { ids }, fingerprint } or nil

@@ -58,12 +58,9 @@ if known then
   return answer('ok', { known.epoch, '1', found })
 end
 
-local job = find_job()
-if not job then
-  if not registered then
-    return answer('register', {})
-  end
-  job = { next = 0, epoch = 0 }
+local job = read_job()
+if not job.known and not registered then
+  return answer('register', {})
 end
 
 allow_full()
@@ -85,10 +82,15 @@ end
 
 local epoch = integer(job.epoch + 1)
 redis.call('HSET', base .. 'job', 'epoch', epoch, 'next', integer(job.next))
+if job.gone then
+  redis.call('HDEL', base .. 'job', 'gone')
+end
 local found, latest = {}, latest_completed()
 if latest then
   found[1] = view(latest)
   hold(latest, epoch)
 end
+open_log().epoch = job.epoch + 1
+emit('job.recovered_epoch', latest or '', {})
 remember(repeat_name, repeat_ttl, latest or '-', epoch, token, stopped, fingerprint)
 return answer('ok', { epoch, '0', found, unpack(stopped) })

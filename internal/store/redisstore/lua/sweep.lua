@@ -3,7 +3,7 @@
 --
 -- KEYS[1]  the job's hash
 -- ARGV[1]  clock (ms, "" = server)
--- ARGV[2]  retention's number, 0 keeps all
+-- ARGV[2]  retention's limits of the server, "keep|age|bytes" (prelude_end.lua)
 -- ARGV[3]  how many of each kind to handle, which bounds the run
 --
 -- Body     "1" when the same call would find more to do else "0", how much garbage waits
@@ -12,11 +12,11 @@
 --
 -- Second run: what is done is not found again; the same holds for two servers sweeping.
 
-local keep, step = tonumber(ARGV[2]), tonumber(ARGV[3])
+local limits, step = ARGV[2], tonumber(ARGV[3])
 local late = '(' .. integer(now)
 
 expire_overdue(step)
-apply_retention(keep)
+apply_retention(limits, 1000)
 
 local uploads = redis.call('ZRANGEBYSCORE', base .. 'uploads', '-inf', late, 'LIMIT', 0, step)
 for _, member in ipairs(uploads) do

@@ -46,16 +46,16 @@ end
 redis.call('HSET', base .. id, unpack(changes))
 
 -- What retention and the trimming of ended ones count are the unpinned.
-local counted = ({ completed = 'retained', expired = 'remains', aborted = 'remains' })[rec.status]
 if pin == '1' then
   redis.call('SADD', base .. 'pinned', id)
-  if counted then
-    redis.call('ZREM', base .. counted, id)
-  end
+  release(id, rec)
+  redis.call('ZREM', base .. 'remains', id)
 elseif pin == '0' then
   redis.call('SREM', base .. 'pinned', id)
-  if counted then
-    redis.call('ZADD', base .. counted, id, id)
+  if rec.status == 'completed' then
+    retain(id, rec)
+  elseif rec.status ~= 'pending' then
+    redis.call('ZADD', base .. 'remains', id, id)
   end
 end
 return answer('ok', { view(id) })

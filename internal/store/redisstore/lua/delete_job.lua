@@ -1,0 +1,73 @@
+-- Removes some of a job's checkpoints, oldest first, and when none is left what else the job is
+-- made of. It is gone then, the default one apart. What keeps ids, epochs, events, revisions and
+-- attempts from being given twice stays.
+--
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
+-- ARGV[2]  token of the call
+-- ARGV[3]  "1" also removes pending and pinned checkpoints
+-- ARGV[4]  how many may go in this step
+-- ARGV[5]  "1" demands that nobody configured the job
+-- ARGV[6]  number of tags one of which the settings must have; then the tags
+--
+-- Body     "1" if checkpoints are left, array of ids that went
+-- Refusals job_not_found; precondition_failed
+--          pinned: how many are; checkpoint_not_completed: how many are pending
+-- Second run: finds the kept answer.
+
+local token, force, most = ARGV[2], ARGV[3] == '1', tonumber(ARGV[4])
+
+local known = kept_answer(token)
+if known then
+  return known
+end
+local job = find_job()
+if not job then
+  return refuse({ 'job_not_found' })
+end
+local had = redis.call('HMGET', base .. 'job', 'configured', 'srev', 's_names')
+local configured, tags = had[1] == '1', tonumber(ARGV[6])
+local allowed = tags == 0
+if configured then
+  allowed = met(integer(tonumber(had[2])), ARGV[5] == '1', 7, tags)
+end
+if not allowed then
+  return refuse({ 'precondition_failed' })
+end
+local pinned = redis.call('SCARD', base .. 'pinned')
+if pinned > 0 and not force then
+  return refuse({ 'pinned', integer(pinned) })
+end
+expire_overdue(1000)
+local pending = pending_now()
+if pending > 0 and not force then
+  return refuse({ 'checkpoint_not_completed', integer(pending) })
+end
+
+allow_full()
+-- The expiry may be more than is kept of those that ended: that is told as always.
+trim_ended()
+local gone = {}
+for _, id in ipairs(redis.call('ZRANGE', base .. 'index', 0, most - 1)) do
+  local rec = read_record(id)
+  if rec then
+    evict(id, rec, 'aborted', 'request')
+    gone[#gone + 1] = id
+  else
+    forget(id)
+  end
+end
+local left = redis.call('ZCARD', base .. 'index') > 0
+if not left then
+  -- Indexes may name what never was a checkpoint of ours.
+  redis.call('UNLINK', base .. 'stats', base .. 'samples', base .. 'restores', base .. 'tasks:' .. (had[3] or ''), base .. 'pending',
+    base .. 'deadlines', base .. 'completed', base .. 'retained', base .. 'ended', base .. 'remains', base .. 'pinned')
+  redis.call('HDEL', base .. 'job', 'configured', 's_required', 's_timeout', 's_interval', 's_minpause', 's_pending', 's_tolerate',
+    's_stale', 's_keep', 's_age', 's_bytes', 's_paused', 's_desc', 's_named', 's_names', 'due', 'sch_last', 'sch_at', 'sch_id',
+    'sch_triggered', 'sch_skipped', 'sch_missed', 'fails', 'failing', 'f_id', 'f_at', 'f_reason', 'f_task', 'f_msg', 'okat', 'rbytes')
+  redis.call('HSET', base .. 'job', 'next', integer(job.next), 'epoch', integer(job.epoch),
+    'srev', integer(tonumber(had[2] or '0') + 1), 'gone', default_job and '0' or '1')
+end
+local reply = answer('ok', { left and '1' or '0', gone })
+keep_answer(token, reply)
+return reply

@@ -1,0 +1,16 @@
+-- Reads what a job's statistics are made of.
+--
+-- KEYS[1]  the job's hash
+-- ARGV[1]  clock (ms, "" = server)
+--
+-- Body     the job as job_view gives it, { pairs of …stats }, { sample, … }, { restore, … }: newest
+--          first, as they are stored
+-- Refusals job_not_found
+-- Second run: reads only.
+
+if not find_job() then
+  return refuse({ 'job_not_found' })
+end
+return answer('ok', {
+  job_view(), redis.call('HGETALL', base .. 'stats'), redis.call('LRANGE', base .. 'samples', 0, -1), redis.call('LRANGE', base .. 'restores', 0, -1),
+})

@@ -1,0 +1,106 @@
+-- Prelude of the scripts that make checkpoints: after prelude.lua, prelude_event.lua,
+-- prelude_history.lua, prelude_end.lua and prelude_settings.lua.
+--
+-- Functions:
+--   find_place(job, floor)    where the next checkpoint goes: { id, running, lost, clock, ts }; or nil and
+--                             the answer "again" (1000 ids in a row were taken by foreign keys, call
+--                             again) or "exhausted" (the job has no ids left). floor is the highest id
+--                             of the job that the caller has seen, -1 = none
+--   create(job, place, s, what)
+--                             makes the checkpoint and gives its view. s are the settings; what is
+--                             { token, required, timeout, tasks, labels, desc, pinned }: tasks is "" for
+--                             any task, "staged" for a list under the token, "job" for that of the
+--                             settings, or the first ARGV of up to 1000 names. Its first write is one
+--                             that a full Redis refuses
+
+-- The server that lost what it had confirmed shows as another server than the one that
+-- gave the last id, or as one that knows less than a caller has seen. Ids given since
+-- the last look of any caller are then passed over by a wide margin, and so are events.
+local function first_id(job, floor, stored)
+  local info = redis.pcall('INFO', 'server')
+  local running = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
+  local id = math.max(job.next, floor + 1)
+  local behind = floor >= job.next
+  local lost = stored and running ~= '' and stored ~= running or behind and not (stored and stored == running)
+  return lost and id + 1000 or id, running, lost
+end
+
+local function taken(id)
+  return redis.call('EXISTS', base .. id, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'parts'),
+    checkpoint_key(id, 'staged'), checkpoint_key(id, 'state'), checkpoint_key(id, 'leases')) > 0
+end
+
+local function find_place(job, floor)
+  local had = redis.call('HMGET', base .. 'job', 'runid', 'ts', 'clock')
+  local number, running, lost = first_id(job, floor, had[1])
+  local skipped = 0
+  while taken(integer(number)) do
+    number, skipped = number + 1, skipped + 1
+    if skipped == 1000 then
+      redis.call('HSET', base .. 'job', 'next', integer(number), 'epoch', integer(job.epoch))
+      return nil, answer('again', {})
+    end
+  end
+  if number > 9007199254740991 then
+    return nil, answer('exhausted', {})
+  end
+  return {
+    id = number, running = running ~= '' and running or had[1] or '', lost = lost,
+    ts = math.max(now, tonumber(had[2] or '0')), clock = math.max(now, tonumber(had[3] or '0')),
+  }
+end
+
+local function name_tasks(token, what, s)
+  local tasks, missing = base .. 'tasks:' .. token, base .. 'missing:' .. token
+  if what.tasks == 'staged' then
+    redis.call('ZREM', base .. 'stages', token)
+  elseif what.tasks == 'job' then
+    -- Those of the settings are in the order of their caller.
+    redis.call('ZUNIONSTORE', tasks, 1, base .. 'tasks:' .. s.names, 'WEIGHTS', 0)
+    redis.call('COPY', tasks, missing)
+  else
+    local members = {}
+    for i = what.tasks, #ARGV do
+      members[#members + 1] = 0
+      members[#members + 1] = ARGV[i]
+    end
+    redis.call('ZADD', tasks, unpack(members))
+    redis.call('ZADD', missing, unpack(members))
+  end
+end
+
+-- The expiry of others is written after the record, since it would lift the check of a full
+-- Redis; but it is told before, since it happened before.
+local function create(job, place, s, what)
+  local id, required, timeout = integer(place.id), integer(what.required), what.timeout
+  local token = what.tasks ~= '' and what.token or ''
+  redis.call('HSET', base .. id, 'v', '1', 'status', 'pending', 'epoch', integer(job.epoch), 'rev', '1', 'ts', integer(place.ts),
+    'start', integer(now), 'timeout', integer(timeout), 'required', required, 'acked', '0', 'tasks', token,
+    'pinned', what.pinned and '1' or '0', 'labels', what.labels, 'desc', what.desc, 'version', '1', 'entries', '0', 'bytes', '0')
+  redis.call('HSET', base .. 'job', 'next', integer(place.id + 1), 'epoch', integer(job.epoch), 'ts', integer(place.ts),
+    'clock', integer(place.clock), 'runid', place.running, noted(s))
+  if job.gone then
+    redis.call('HDEL', base .. 'job', 'gone')
+  end
+  redis.call('ZADD', base .. 'index', id, id)
+  redis.call('ZADD', base .. 'pending', id, id)
+  if timeout > 0 then
+    redis.call('ZADD', base .. 'deadlines', integer(now + timeout), id)
+  end
+  if what.pinned then
+    redis.call('SADD', base .. 'pinned', id)
+  end
+  if token ~= '' then
+    name_tasks(token, what, s)
+  end
+  local made = view(id)
+  expire_overdue(100)
+  if place.lost then
+    open_log().seq = open_log().seq + 1000
+  end
+  count('triggered')
+  checkpoint_event('triggered', id, {
+    status = 'pending', required = what.required, acked = 0, start = now, timeout = timeout, tasks = token,
+  })
+  return made
+end
