@@ -27,6 +27,11 @@ func testRaces(t *testing.T, s suite) {
 		{"an ack counts the part that it names, whatever is uploaded meanwhile", raceReplacedPart},
 		{"a restore holds its checkpoint against a cleanup or is refused", raceCleanupRestore},
 		{"a recovery names what the last ack completed or refuses the ack", raceRecover},
+		{"of two ticks exactly one triggers", raceTicks},
+		{"a tick and a trigger by hand do not pass the cap together", raceTickTrigger},
+		{"a trigger goes by the settings of before a put or of after it, never by both", racePutTrigger},
+		{"a trigger makes a deleted job anew or is deleted with it", raceDeleteJobTrigger},
+		{"whoever reads a log while it grows reads every event once", raceReader},
 	} {
 		s.rule(t, race.sentence, func(t *testing.T, r *rig) {
 			r.defaults.Keep = 3
