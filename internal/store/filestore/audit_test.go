@@ -121,8 +121,8 @@ func (a *auditor) job(j *job) {
 		}
 	}
 	for what, counts := range map[string][2]int{
-		"pending":  {j.Pending, len(ids(child(j.b, bucketPending), everything))},
-		"retained": {j.Retained, len(ids(child(j.b, bucketRetained), everything))},
+		"pending":  {j.Pending, len(ids(child(j.b, bucketPending)))},
+		"retained": {j.Retained, len(ids(child(j.b, bucketRetained)))},
 		"remains":  {j.Remains, remains},
 		"pinned":   {j.Pinned, pinned},
 		"bytes":    {int(j.RetainedBytes), int(retainedBytes)},
@@ -161,7 +161,7 @@ func (a *auditor) log(j *job) {
 // history checks what is kept of checkpoints beyond their records.
 func (a *auditor) history(j *job, present int) {
 	for name, most := range map[string]int{"samples": coordinator.SamplesKept, "restores": coordinator.RestoresKept} {
-		if n := len(ids(child(j.b, []byte(name)), everything)); n > most {
+		if n := len(ids(child(j.b, []byte(name)))); n > most {
 			a.addf("job %s has %d %s", j.name, n, name)
 		}
 	}
@@ -178,7 +178,7 @@ func (a *auditor) history(j *job, present int) {
 	if counts.Triggered-counts.Deleted != int64(present) {
 		a.addf("job %s counts %d triggered and %d deleted, and has %d", j.name, counts.Triggered, counts.Deleted, present)
 	}
-	if samples := len(ids(child(j.b, bucketSamples), everything)); samples != int(min(counts.Completed, coordinator.SamplesKept)) {
+	if samples := len(ids(child(j.b, bucketSamples))); samples != int(min(counts.Completed, coordinator.SamplesKept)) {
 		a.addf("job %s counts %d completed and has %d samples", j.name, counts.Completed, samples)
 	}
 }

@@ -148,13 +148,10 @@ func descend(b *bolt.Bucket, limit []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// ids gives the ids of a set in ascending order, at most limit of them.
-func ids(b *bolt.Bucket, limit int) []int64 {
+// ids gives the ids of a set in ascending order.
+func ids(b *bolt.Bucket) []int64 {
 	var out []int64
 	for k := range ascend(b, nil) {
-		if len(out) == limit {
-			break
-		}
 		out = append(out, idOf(k))
 	}
 	return out

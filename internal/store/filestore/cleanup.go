@@ -60,9 +60,9 @@ func (j *job) evictionOrder() []*checkpoint {
 			}
 		}
 	}
-	uncompleted := slices.Concat(ids(child(j.b, bucketPending), everything), ids(child(j.b, bucketEnded), everything))
+	uncompleted := slices.Concat(ids(child(j.b, bucketPending)), ids(child(j.b, bucketEnded)))
 	slices.Sort(uncompleted)
 	add(uncompleted)
-	add(ids(child(j.b, bucketRetained), everything))
+	add(ids(child(j.b, bucketRetained)))
 	return order
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,14 +51,9 @@ func eventsOf(t testing.TB, s *Store, job string) []string {
 	t.Helper()
 	var all []string
 	for _, e := range wholeLog(t, s, job) {
-		all = append(all, string(e.Type)+" "+idText(e.CheckpointID))
+		all = append(all, string(e.Type)+" "+strconv.FormatInt(e.CheckpointID, 10))
 	}
 	return all
-}
-
-func idText(id int64) string {
-	text, _ := json.Marshal(id)
-	return string(text)
 }
 
 func wantEvents(t testing.TB, s *Store, want ...string) {

@@ -22,6 +22,12 @@
 // record never names a file that may not be there. The other way round, a file that no
 // record names is possible after a crash, and is swept at start.
 //
+// # Events
+//
+// A change writes its events into the log of its job as it goes, in its own transaction,
+// and trims the log at its end. Who listens is woken once that is durable, before the
+// change is answered, by the goroutine that asked for it.
+//
 // # Reads
 //
 // Reads use short read transactions beside the committer and never wait for it. No

@@ -104,7 +104,7 @@ func (s *step) appendJSON(b *bolt.Bucket, value any, keep int) {
 	s.trim(b, keep, trimStep)
 }
 
-// trim removes at most most of the lowest keys of a bucket that is keyed by a counter
+// trim removes the lowest keys, not more than most, of a bucket that is keyed by a counter
 // without gaps, down to keep.
 func (s *step) trim(b *bolt.Bucket, keep, most int) {
 	highest := int64(-1)
@@ -146,7 +146,7 @@ func (s *Store) Events(ctx context.Context, call coordinator.EventsCall) (coordi
 			}
 		default:
 			result.Gap = true
-			for _, id := range ids(child(j.b, bucketPending), everything) {
+			for _, id := range ids(child(j.b, bucketPending)) {
 				if c := j.checkpoint(id); c != nil && !c.overdue(st.now) {
 					result.Pending = append(result.Pending, c.view(st.now))
 				}

@@ -18,7 +18,7 @@ func TestTrimming(t *testing.T) {
 		}
 		held := func() int {
 			n, err := read(t.Context(), s, func(st *step) (int, error) {
-				return len(ids(child(st.job(coordinator.DefaultJob).b, bucketEvents), everything)), nil
+				return len(ids(child(st.job(coordinator.DefaultJob).b, bucketEvents))), nil
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -27,7 +27,7 @@ func (s *Store) Recover(ctx context.Context, call coordinator.RecoverCall) (coor
 
 func (s *step) recover(j *job, call coordinator.RecoverCall) coordinator.RecoverResult {
 	var result coordinator.RecoverResult
-	for _, id := range ids(child(j.b, bucketPending), everything) {
+	for _, id := range ids(child(j.b, bucketPending)) {
 		c := j.checkpoint(id)
 		if c == nil {
 			continue

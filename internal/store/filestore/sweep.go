@@ -78,7 +78,7 @@ func (s *step) sweep(name string, defaults coordinator.Retention) (more bool) {
 // all pending ones after the clock stepped back. It tells whether there may be more.
 func (s *step) catchUp(j *job, limit int) (more bool) {
 	if s.now < j.Clock {
-		for _, id := range ids(child(j.b, bucketPending), everything) {
+		for _, id := range ids(child(j.b, bucketPending)) {
 			if c := j.checkpoint(id); c != nil && s.now < c.Start {
 				s.rebase(c)
 			}
