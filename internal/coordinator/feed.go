@@ -72,15 +72,12 @@ type stretch struct {
 func (f *feeds) join(ctx context.Context, job string, fresh bool) (*feed, EventID, error) {
 	feed := f.of(job)
 	feed.mu.Lock()
-	known, stale, position := feed.known, feed.stale, feed.now.Load().position
+	known, position := feed.known, feed.now.Load().position
 	feed.mu.Unlock()
-	var err error
-	switch {
-	case fresh || !known:
-		position, err = feed.look(ctx)
-	case stale:
-		feed.poke()
+	if known && !fresh {
+		return feed, position, nil
 	}
+	position, err := feed.look(ctx)
 	if err != nil {
 		feed.leave()
 		return nil, EventID{}, err
@@ -163,14 +160,15 @@ func (f *feeds) end() {
 
 func (f *feed) heard(state *JobState) {
 	f.mu.Lock()
-	behind := f.known && f.now.Load().position != state.LastEvent || f.stale
+	behind := f.known && f.now.Load().position != state.LastEvent
 	f.mu.Unlock()
 	if behind {
 		f.poke()
 	}
 }
 
-// poke starts a read when somebody watches; otherwise the next watcher does.
+// poke starts a read when somebody watches. Otherwise the feed stays behind: who comes
+// then looks for himself first.
 func (f *feed) poke() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,8 +179,8 @@ func (f *feed) poke() {
 	}
 }
 
-// follow reads until nothing is new. A store that does not answer leaves the feed stale;
-// the next look at the jobs tries again.
+// follow reads until nothing is new. A store that does not answer leaves the feed behind,
+// which the next look at the jobs finds.
 func (f *feed) follow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -199,7 +197,6 @@ func (f *feed) follow() {
 			f.turn(stretch{lost: err})
 			return
 		case err != nil:
-			f.stale = true
 			return
 		}
 		f.take(result)

@@ -171,16 +171,19 @@ func TestPositionsThatGoBackAreAGapAndThenGoOn(t *testing.T) {
 		store := newLogStore()
 		c, stop := running(t, store, coordinator.Options{})
 		defer stop()
-		store.change(coordinator.DefaultJob, func(j *logJob) {
-			for range 50 {
-				j.tell(coordinator.EventTriggered, 1)
-			}
-		})
 		watcher, err := c.Watch(t.Context(), coordinator.DefaultJob, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer watcher.Close()
+		store.change(coordinator.DefaultJob, func(j *logJob) {
+			for range 50 {
+				j.tell(coordinator.EventTriggered, 1)
+			}
+		})
+		if batch, err := watcher.Next(t.Context()); err != nil || len(batch.Events) != 50 {
+			t.Fatalf("%d events, %v", len(batch.Events), err)
+		}
 		var waited coordinator.ListResult
 		var waiter sync.WaitGroup
 		waiter.Go(func() {
@@ -228,6 +231,68 @@ func TestALostWakeIsRepairedByTheNextLookAtTheJobs(t *testing.T) {
 			t.Fatalf("%+v, %v", batch, err)
 		}
 		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// One read of the store has a limit, and one wake may be all there is.
+func TestOneWakeBringsAllOfABurst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLogStore()
+		c, stop := running(t, store, coordinator.Options{})
+		defer stop()
+		watcher, err := c.Watch(t.Context(), coordinator.DefaultJob, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watcher.Close()
+		const events = 2 * coordinator.MaxEvents
+		began := time.Now()
+		store.change(coordinator.DefaultJob, func(j *logJob) {
+			for range events {
+				j.tell(coordinator.EventCompleted, 3)
+			}
+		})
+		for seen := 0; seen < events; {
+			batch, err := watcher.Next(t.Context())
+			if err != nil || batch.Gap {
+				t.Fatalf("gap %v, %v", batch.Gap, err)
+			}
+			seen += len(batch.Events)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// The end of the log is read before there is a feed that a wake could be compared with.
+func TestAnEventBetweenTheFirstLookAndTheFeedIsNotLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLogStore()
+		c, stop := running(t, store, coordinator.Options{})
+		defer stop()
+		var once sync.Once
+		store.set(func() {
+			store.after = func(call string) {
+				if call == "events" {
+					once.Do(func() { store.change(coordinator.DefaultJob, func(j *logJob) { j.trigger() }) })
+				}
+			}
+		})
+		began := time.Now()
+		watcher, err := c.Watch(t.Context(), coordinator.DefaultJob, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watcher.Close()
+		if batch, err := watcher.Next(t.Context()); err != nil || len(batch.Events) != 1 {
+			t.Fatalf("%+v, %v", batch, err)
+		}
+		if took := time.Since(began); took != 0 {
 			t.Errorf("it took %v", took)
 		}
 	})
@@ -299,6 +364,11 @@ func TestADeletedJobEndsItsWatchersAndMayComeBack(t *testing.T) {
 	})
 }
 
+func isRefusal(err error) bool {
+	_, refusal := errors.AsType[*coordinator.Error](err)
+	return refusal
+}
+
 // Next is called again and again with a context of its own for each heartbeat.
 func TestAWaitThatRunsOutLosesNothing(t *testing.T) {
 	t.Parallel()
@@ -322,7 +392,7 @@ func TestAWaitThatRunsOutLosesNothing(t *testing.T) {
 			return watcher.Next(ctx)
 		}
 		store.set(func() { store.hangs = "events" })
-		if _, err := next(); !errors.Is(err, context.DeadlineExceeded) || coordinator.CodeOf(err) == coordinator.CodeStoreUnavailable {
+		if _, err := next(); !errors.Is(err, context.DeadlineExceeded) || isRefusal(err) {
 			t.Errorf("while the store hangs: %v", err)
 		}
 		store.set(func() { store.hangs = "" })

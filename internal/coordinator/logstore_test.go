@@ -30,6 +30,8 @@ type logStore struct {
 	due func(ctx context.Context, call coordinator.DueCall) (coordinator.DueResult, error)
 	// before is called ahead of each call, without the lock.
 	before func(ctx context.Context, call string)
+	// after is called after each call that was answered, without the lock.
+	after  func(call string)
 	skewMs int64
 }
 
@@ -183,7 +185,13 @@ func (s *logStore) enter(ctx context.Context, call, job string) (*logJob, func()
 		s.mu.Unlock()
 		return nil, nil, coordinator.ErrJobNotFound(job)
 	}
-	return found, s.mu.Unlock, nil
+	after := s.after
+	return found, func() {
+		s.mu.Unlock()
+		if after != nil {
+			after(call)
+		}
+	}, nil
 }
 
 func (s *logStore) Events(ctx context.Context, call coordinator.EventsCall) (coordinator.EventsResult, error) {

@@ -195,6 +195,41 @@ func TestLongPolls(t *testing.T) {
 	}
 }
 
+// The event comes after the first look has read, and the feed has it before the poll waits.
+func TestWhatHappensDuringTheFirstLookIsNotLost(t *testing.T) {
+	t.Parallel()
+	for _, w := range waits() {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newLogStore()
+				c, stop := running(t, store, coordinator.Options{})
+				defer stop()
+				store.change(coordinator.DefaultJob, func(j *logJob) {
+					j.end(j.trigger(), coordinator.StatusCompleted)
+					j.trigger()
+					j.ack(1, "a")
+				})
+				var once sync.Once
+				store.set(func() {
+					store.after = func(call string) {
+						if call == "list" || call == "get" {
+							once.Do(func() {
+								store.change(coordinator.DefaultJob, w.satisfy)
+								synctest.Wait()
+							})
+						}
+					}
+				})
+				began := time.Now()
+				if satisfied, err := w.poll(t.Context(), c); err != nil || !satisfied || time.Since(began) != 0 {
+					t.Errorf("satisfied %v after %v, %v", satisfied, time.Since(began), err)
+				}
+			})
+		})
+	}
+}
+
 func TestAPollInAnUnknownJobIsRefusedAtOnceAndADeletedOneLater(t *testing.T) {
 	t.Parallel()
 	for _, w := range waits() {
