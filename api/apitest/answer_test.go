@@ -1,10 +1,14 @@
 package apitest
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestCheckFindsEveryDifference(t *testing.T) {
@@ -33,6 +37,8 @@ func TestCheckFindsEveryDifference(t *testing.T) {
 		"a shorter list":           {Response{Status: 200, Body: json.RawMessage(`{"b":[{}]}`)}, `"/b" is`},
 		"another kind":             {Response{Status: 200, Body: json.RawMessage(`{"a":{}}`)}, `"/a" is 1, want an object`},
 		"another text":             {Response{Status: 200, Text: &text}, `want "line\n"`},
+		"a text within":            {Response{Status: 200, Until: new(`"a":1`)}, ""},
+		"a text that did not come": {Response{Status: 200, Until: &text}, `ended without "line\n"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,6 +50,39 @@ func TestCheckFindsEveryDifference(t *testing.T) {
 				t.Errorf("got %v, want %q", err, test.says)
 			}
 		})
+	}
+}
+
+func TestDoReadsAStreamAsFarAsItIsAskedTo(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, piece := range []string{"id: 0", "-1\n", "\nmore"} {
+			_, _ = io.WriteString(w, piece)
+			w.(http.Flusher).Flush()
+		}
+		if r.URL.Path == "/endless" {
+			<-r.Context().Done()
+		}
+	}))
+	t.Cleanup(server.Close)
+	for path, until := range map[string]string{"/endless": "id: 0-1\n\n", "/short": "never"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := Do(server.Client(), request, &until)
+		if err != nil || !strings.HasPrefix(string(answer.Body), "id: 0-1\n\n") {
+			t.Errorf("%s: %+v, %v", path, answer, err)
+		}
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/endless", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Do(server.Client(), request, new("never")); err == nil {
+		t.Error("a stream that never said it is taken")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -350,6 +351,7 @@ func TestEventsComeThroughAProxy(t *testing.T) {
 func TestAStreamThatCannotBeginIsRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
+	f.client.Timeout = patience // one that began would have no end
 	f.do("GET", "/events?job=orders", "").refused(coordinator.CodeJobNotFound)
 	for call, parameter := range map[string]string{
 		"?lastEventId=":             "lastEventId",
@@ -372,7 +374,24 @@ func TestAStreamThatCannotBeginIsRefused(t *testing.T) {
 	}
 	f.do("GET", "/events", "", "Accept", "application/json").refused(coordinator.CodeNotAcceptable)
 	f.do("POST", "/events", "{}").refused(coordinator.CodeMethodNotAllowed)
-	if a := f.do("HEAD", "/events", "").want(http.StatusOK); a.header.Get("Content-Type") != "text/event-stream" {
-		t.Errorf("HEAD is answered as %s", a.header.Get("Content-Type"))
+}
+
+func TestTheHeadOfAStreamIsNoStream(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	client, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	if _, err := fmt.Fprint(client, "HEAD /events HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	head, err := io.ReadAll(client) // until the server is done with it
+	if err != nil || !strings.Contains(string(head), "Content-Type: text/event-stream\r\n") || !strings.HasSuffix(string(head), "\r\n\r\n") {
+		t.Errorf("HEAD is answered %q, %v", head, err)
 	}
 }

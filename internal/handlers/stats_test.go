@@ -1,7 +1,9 @@
 package handlers_test
 
 import (
+	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +79,41 @@ func TestStatisticsTellWhatBecameOfTheCheckpoints(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, stats); diff != "" {
 		t.Errorf("statistics (-want +got):\n%s", diff)
+	}
+}
+
+// timed is a store that notes how much time it is given.
+type timed struct {
+	coordinator.Store
+	given chan time.Duration
+}
+
+func (s timed) note(ctx context.Context) {
+	if deadline, has := ctx.Deadline(); has {
+		s.given <- time.Until(deadline)
+	}
+}
+
+func (s timed) History(ctx context.Context, job string) (coordinator.History, error) {
+	s.note(ctx)
+	return s.Store.History(ctx, job)
+}
+
+func (s timed) DeleteJob(ctx context.Context, call coordinator.DeleteJobCall) (coordinator.DeleteJobResult, error) {
+	s.note(ctx)
+	return s.Store.DeleteJob(ctx, call)
+}
+
+func TestWhatTakesSeveralStepsHasTimeForThem(t *testing.T) {
+	t.Parallel()
+	given := make(chan time.Duration, 1)
+	f := serve(t, setup{impatient: true, store: func(s coordinator.Store) coordinator.Store { return timed{s, given} }})
+	for _, call := range []string{"GET /checkpoints/stats", "DELETE /jobs/default"} {
+		method, path, _ := strings.Cut(call, " ")
+		f.do(method, path, "")
+		if got := <-given; got < 5*time.Second {
+			t.Errorf("%s has %v", call, got)
+		}
 	}
 }
 
