@@ -354,18 +354,22 @@ func TestScheduleTellsWhyNothingIsTriggeredNow(t *testing.T) {
 	}{
 		{"no schedule", coordinator.JobState{}, 0, map[coordinator.DelayReason]int64{coordinator.DelayOff: 0}},
 		{
-			"no schedule, and paused", coordinator.JobState{Settings: coordinator.JobSettings{Paused: true}}, 0,
+			"no schedule, and paused",
+			coordinator.JobState{Settings: coordinator.JobSettings{Paused: true}},
+			0,
 			map[coordinator.DelayReason]int64{coordinator.DelayOff: 0, coordinator.DelayPaused: 0},
 		},
 		{
 			"paused, with a due time left over",
 			coordinator.JobState{Settings: coordinator.JobSettings{IntervalMs: interval, Paused: true}, Schedule: coordinator.ScheduleState{Due: now + 5}},
-			0, map[coordinator.DelayReason]int64{coordinator.DelayPaused: 0},
+			0,
+			map[coordinator.DelayReason]int64{coordinator.DelayPaused: 0},
 		},
 		{
 			"due in a moment",
 			coordinator.JobState{Settings: coordinator.JobSettings{IntervalMs: interval}, Schedule: coordinator.ScheduleState{Due: now + 5}},
-			now + 5, map[coordinator.DelayReason]int64{coordinator.DelayNotDue: now + 5},
+			now + 5,
+			map[coordinator.DelayReason]int64{coordinator.DelayNotDue: now + 5},
 		},
 		{
 			"due now",
@@ -373,18 +377,22 @@ func TestScheduleTellsWhyNothingIsTriggeredNow(t *testing.T) {
 			now, nil,
 		},
 		{
-			"resting", coordinator.JobState{
+			"resting",
+			coordinator.JobState{
 				Settings: coordinator.JobSettings{IntervalMs: interval, MinPauseMs: pause}, LastCompletedAt: now - 4000,
 				Schedule: coordinator.ScheduleState{Due: now},
 			},
-			now, map[coordinator.DelayReason]int64{coordinator.DelayMinPause: now + 6000},
+			now,
+			map[coordinator.DelayReason]int64{coordinator.DelayMinPause: now + 6000},
 		},
 		{
-			"everything at once", coordinator.JobState{
+			"everything at once",
+			coordinator.JobState{
 				Settings:        coordinator.JobSettings{IntervalMs: interval, MinPauseMs: pause, MaxConcurrent: new(2)},
 				LastCompletedAt: now, Pending: 2, Schedule: coordinator.ScheduleState{Due: now + 1},
 			},
-			now + 1, map[coordinator.DelayReason]int64{
+			now + 1,
+			map[coordinator.DelayReason]int64{
 				coordinator.DelayNotDue: now + 1, coordinator.DelayMinPause: now + 10_000, coordinator.DelayTooManyPending: 0,
 			},
 		},

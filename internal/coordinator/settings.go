@@ -112,9 +112,9 @@ func (s *JobSettings) Over(defaults Settings) Settings {
 
 // check adds the faults of settings in a body.
 func (s *JobSettings) check(f *faults) {
-	number := func(pointer string, value *int64, low, high int64, unit string) {
+	number := func(pointer string, value *int64, high int64, unit string) {
 		if value != nil {
-			f.body(pointer, between(*value, low, high, unit))
+			f.body(pointer, between(*value, 0, high, unit))
 		}
 	}
 	small := func(pointer string, value *int, low, high int64, unit string) {
@@ -132,13 +132,13 @@ func (s *JobSettings) check(f *faults) {
 	if s.TimeoutMs != nil && *s.TimeoutMs > MaxTimeoutMs {
 		f.body("/timeoutMs", ViolationError(fmt.Sprintf("A timeout has at most %d milliseconds; 0 is for ever.", int64(MaxTimeoutMs))))
 	}
-	number("/intervalMs", s.IntervalMs, 0, MaxTimeoutMs, "milliseconds")
-	number("/minPauseMs", s.MinPauseMs, 0, MaxTimeoutMs, "milliseconds")
+	number("/intervalMs", s.IntervalMs, MaxTimeoutMs, "milliseconds")
+	number("/minPauseMs", s.MinPauseMs, MaxTimeoutMs, "milliseconds")
 	small("/maxConcurrentCheckpoints", s.MaxConcurrent, 1, MaxConcurrentUpper, "checkpoints")
 	small("/checkpointsToKeep", s.Keep, 0, MaxID, "checkpoints")
-	number("/checkpointsMaxAgeMs", s.MaxAgeMs, 0, MaxTimeoutMs, "milliseconds")
-	number("/checkpointsMaxBytes", s.MaxBytes, 0, MaxID, "bytes")
+	number("/checkpointsMaxAgeMs", s.MaxAgeMs, MaxTimeoutMs, "milliseconds")
+	number("/checkpointsMaxBytes", s.MaxBytes, MaxID, "bytes")
 	small("/tolerableFailedCheckpoints", s.TolerableFailures, 0, MaxID, "checkpoints")
-	number("/staleAfterMs", s.StaleAfterMs, 0, MaxTimeoutMs, "milliseconds")
+	number("/staleAfterMs", s.StaleAfterMs, MaxTimeoutMs, "milliseconds")
 	f.body("/description", atMost(s.Description, MaxDescriptionBytes))
 }

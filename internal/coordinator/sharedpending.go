@@ -32,11 +32,11 @@ func (c *Coordinator) sharedPending(ctx context.Context, f *feed, turn uint64, l
 	result.Next = -1
 	for i := range view.checkpoints {
 		pending := &view.checkpoints[i]
-		todo, known := pending.todo(list.NotAckedBy)
+		expected, known := pending.expects(list.NotAckedBy)
 		switch {
 		case !known:
 			return ListResult{}, false, nil
-		case !todo:
+		case !expected:
 		case len(result.Checkpoints) == list.Limit:
 			result.Next = result.Checkpoints[list.Limit-1].ID
 			return result, true, nil
@@ -47,8 +47,8 @@ func (c *Coordinator) sharedPending(ctx context.Context, f *feed, turn uint64, l
 	return result, true, nil
 }
 
-// todo tells whether a task has to acknowledge it; "" asks for nobody.
-func (p *pendingCheckpoint) todo(task string) (todo, known bool) {
+// expects tells whether a task has still to acknowledge; "" asks for none.
+func (p *pendingCheckpoint) expects(task string) (expected, known bool) {
 	switch {
 	case task == "", !p.NamedTasks && p.AcknowledgedTasks == 0:
 		return true, true

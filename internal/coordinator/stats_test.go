@@ -37,7 +37,8 @@ func TestDistributionsAreNearestRank(t *testing.T) {
 		{"ten", []int64{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, coordinator.Distribution{Min: 1, Avg: 6, Max: 10, P50: 5, P90: 9, P95: 10, P99: 10}},
 		{"a hundred", hundred, coordinator.Distribution{Min: 1, Avg: 51, Max: 100, P50: 50, P90: 90, P95: 95, P99: 99}},
 		{
-			"more together than an int64 holds", []int64{1 << 62, 1 << 62, 1 << 62},
+			"more together than an int64 holds",
+			[]int64{1 << 62, 1 << 62, 1 << 62},
 			coordinator.Distribution{Min: 1 << 62, Avg: 1 << 62, Max: 1 << 62, P50: 1 << 62, P90: 1 << 62, P95: 1 << 62, P99: 1 << 62},
 		},
 	} {
@@ -65,7 +66,8 @@ func TestTheStragglerCameLastMostOften(t *testing.T) {
 		{"completed by hand", []coordinator.Sample{sample("", 3)}, nil},
 		{"a task alone waits for nobody", []coordinator.Sample{sample("a", 1), sample("a", 1)}, nil},
 		{
-			"most often", []coordinator.Sample{sample("a", 3), sample("b", 3), sample("b", 3), sample("", 3), sample("c", 1)},
+			"most often",
+			[]coordinator.Sample{sample("a", 3), sample("b", 3), sample("b", 3), sample("", 3), sample("c", 1)},
 			&coordinator.Straggler{TaskID: "b", Last: 2, Of: 3},
 		},
 		{"of equals the first by name", []coordinator.Sample{sample("b", 2), sample("a", 2)}, &coordinator.Straggler{TaskID: "a", Last: 1, Of: 2}},
