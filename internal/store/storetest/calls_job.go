@@ -103,11 +103,16 @@ func (r *rig) eventsAfter(place coordinator.EventID) []coordinator.Event {
 		if page.Gap {
 			r.t.Fatalf("there is a gap after %v, where the log should go on", place)
 		}
+		for _, e := range page.Events {
+			if e.ID.Compare(place) <= 0 {
+				r.t.Fatalf("event %v stands behind %v", e.ID, place)
+			}
+			place = e.ID
+		}
 		all = append(all, page.Events...)
 		if len(page.Events) == 0 {
 			equal(r.t, "the last event read", place, page.Position)
 			return all
 		}
-		place = page.Events[len(page.Events)-1].ID
 	}
 }

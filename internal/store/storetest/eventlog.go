@@ -147,7 +147,7 @@ func testEventLog(t *testing.T, s suite) {
 		r.defaults.EventsToKeep, r.defaults.Keep = 7, 1
 		r.completedTimes(2)
 		old := r.eventsAfter(coordinator.EventID{})
-		for len(old) < trimmedAfter {
+		for range trimmedAfter / 3 {
 			mark := old[len(old)-1].ID
 			c := r.completed()
 			old = append(old, r.eventsAfter(mark)...)
@@ -179,8 +179,7 @@ func testEventLog(t *testing.T, s suite) {
 		}
 		mark := r.position()
 		r.recover("")
-		got := r.eventsAfter(mark)
-		equal(t, "events", len(got), 1)
+		got := r.wantKinds(mark, kind(coordinator.EventRecovered, r.get(coordinator.Latest).ID))
 		equal(t, "the next id", got[0].ID, coordinator.EventID{Epoch: 1, Seq: mark.Seq + 1})
 		r.reopen()
 		equal(t, "position after a restart", r.position(), got[0].ID)
