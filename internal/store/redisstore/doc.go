@@ -12,6 +12,13 @@
 // never half visible, and a replaced one is garbage at once. Garbage is indexed; the
 // sweep unlinks it in steps.
 //
+// # Events
+//
+// A job's log is a stream. A script appends an event where it makes the change, and publishes
+// the job's name once when it answers: a channel is no log, and who missed a message reads on
+// from the stream. Settings, the schedule, failures and the end of the log are fields of the
+// job's hash, so that one script sees and changes all of them together.
+//
 // # Time
 //
 // Scripts read the server's TIME once. Two servers with skewed clocks therefore agree,

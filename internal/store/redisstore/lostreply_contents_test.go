@@ -9,7 +9,8 @@ import (
 )
 
 // contents is all that is stored under a prefix, by key without the prefix. Two runs with
-// the same clock and the same tokens have the same contents.
+// the same clock and the same tokens have the same contents; the token of the tasks in a
+// job's settings, which the store makes by itself, reads "settings".
 type contents map[string]any
 
 // contentsOf reads everything.
@@ -34,6 +35,14 @@ func contentsOf(t testing.TB, client *redis.Client, prefix string) contents {
 			t.Fatalf("read %s: %v", key, err)
 		}
 		found[strings.TrimPrefix(key, prefix)] = value
+	}
+	for key, value := range found {
+		if fields, isHash := value.(map[string]string); isHash && fields["s_names"] != "" {
+			base, token := strings.TrimSuffix(key, "job"), fields["s_names"]
+			fields["s_names"] = "settings"
+			found[base+"tasks:settings"] = found[base+"tasks:"+token]
+			delete(found, base+"tasks:"+token)
+		}
 	}
 	return found
 }

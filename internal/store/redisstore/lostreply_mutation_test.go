@@ -27,6 +27,7 @@ func mutations() []mutation {
 	var all []mutation
 	for _, some := range [][]mutation{
 		triggers(), recoveries(), acknowledgements(), uploads(), ends(), removals(), sharedWrites(), restores(),
+		settingsCalls(), schedules(), jobCalls(),
 	} {
 		all = append(all, some...)
 	}

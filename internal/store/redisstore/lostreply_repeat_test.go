@@ -37,7 +37,7 @@ func TestAnAttemptThatArrivesLate(t *testing.T) {
 func TestACallThatIsMadeTwiceIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	for _, m := range slices.Concat(triggers(), recoveries(), acknowledgements(), ends()) {
+	for _, m := range slices.Concat(triggers(), recoveries(), acknowledgements(), ends(), schedules()) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLossyLab(t, server)

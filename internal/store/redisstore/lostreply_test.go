@@ -21,8 +21,11 @@ import (
 // list change nothing that a caller could tell from one run: they are sent again, and fail
 // as store_unavailable.
 var (
-	tokenVerbs = []string{"trigger", "recover", "acknowledge", "commit_upload", "complete", "abort"}
-	onceVerbs  = []string{"extend", "update", "delete", "cleanup", "write_shared"}
+	tokenVerbs = []string{
+		"trigger", "recover", "acknowledge", "commit_upload", "complete", "abort",
+		"trigger_due", "put_job", "delete_job", "forget_task", "record_restore",
+	}
+	onceVerbs = []string{"extend", "update", "delete", "cleanup", "write_shared"}
 )
 
 // outcome is what a call came to.
@@ -216,7 +219,7 @@ func (s *stranded) is(verbs []string) bool { return slices.Contains(verbs, s.ver
 // soon tells of calls that end within two seconds by themselves. Others are more than one
 // step, each with its own budget.
 func (s *stranded) soon() bool {
-	return s.is(tokenVerbs) || s.is(onceVerbs) || strings.Contains(s.name, "trigger") || strings.Contains(s.name, "recover")
+	return s.is(tokenVerbs) || s.is(onceVerbs) || strings.Contains(s.name, "trigger") || strings.Contains(s.name, "recover") || strings.Contains(s.name, "settings")
 }
 
 func (s *stranded) patience() time.Duration {

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
@@ -118,6 +119,17 @@ func TestAFullRedisRefusesWritesAndKeepsNothingHalfWritten(t *testing.T) {
 			})
 			return err
 		},
+		"first tick of a schedule": func() error {
+			_, err := f.TriggerIfDue(t.Context(), coordinator.DueCall{Job: job, Defaults: labDefaults()})
+			return err
+		},
+		"settings": func() error {
+			_, err := f.PutJob(t.Context(), coordinator.PutJobCall{Job: job, Settings: coordinator.JobSettings{Tasks: []string{"a"}}, Defaults: labDefaults()})
+			return err
+		},
+		"restore record": func() error {
+			return f.RecordRestore(t.Context(), job, coordinator.RestoreRecord{CheckpointID: 1})
+		},
 		"begin upload": func() error {
 			_, err := f.BeginUpload(t.Context(), coordinator.UploadCall{Job: job, ID: id, TaskID: "other", Token: "u"})
 			return err
@@ -179,10 +191,43 @@ func TestAFullRedisStillFreesMemory(t *testing.T) {
 		}
 		f.now++ // so that the lease really moves
 	}
+	if err := f.ForgetTask(ctx, job, "task"); err != nil {
+		t.Errorf("forget a task: %v", err)
+	}
+	if result, err := f.DeleteJob(ctx, coordinator.DeleteJobCall{Job: job, Force: true, Max: 100}); err != nil || result.More {
+		t.Errorf("delete the job: %+v, %v", result, err)
+	}
 	if err := f.Sweep(ctx, coordinator.SweepCall{Retention: coordinator.Retention{Keep: 1}}); err != nil {
 		t.Errorf("sweep: %v", err)
 	}
 	if left := leftovers(t, f.client, f.server.Prefix); len(left) > 0 {
 		t.Errorf("left over: %v", left)
+	}
+}
+
+// A tick that is due triggers or changes nothing, so that the schedule goes on when there is
+// room again.
+func TestAScheduleOnAFullRedisWaits(t *testing.T) {
+	t.Parallel()
+	f := fillRedis(t)
+	keys := f.keys(coordinator.DefaultJob)
+	must(t, f.client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	must(t, f.client.HSet(t.Context(), keys.job(), "due", f.now).Err())
+	tick := func() (coordinator.DueResult, error) {
+		defaults := labDefaults()
+		defaults.MaxConcurrent = 100
+		return f.TriggerIfDue(t.Context(), coordinator.DueCall{Job: coordinator.DefaultJob, Defaults: defaults})
+	}
+	f.close()
+	f.now += 5 // less than any deadline
+	before := f.dump()
+	_, err := tick()
+	wantCode(t, "tick", err, coordinator.CodeStoreFull)
+	if diff := cmp.Diff(before, f.dump()); diff != "" {
+		t.Errorf("changed:\n%s", diff)
+	}
+	must(t, f.client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	if result, err := tick(); err != nil || result.Triggered == nil || result.Schedule.Triggered != 1 {
+		t.Errorf("tick when there is room again: %+v, %v", result, err)
 	}
 }

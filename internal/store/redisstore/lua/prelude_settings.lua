@@ -5,7 +5,7 @@
 -- ("1"), s_desc, and s_named and s_names, the number of tasks and the token of their list.
 --
 -- The server's defaults are seven arguments: required, timeout, interval, minimal pause, how many may
--- be pending, how many failures are tolerable, how many events to keep (defaultArgs, schedule.go).
+-- be pending, how many failures are tolerable, how many events to keep (appendDefaults, trigger.go).
 --
 -- Functions:
 --   settings(first)         what holds for the job, its own settings over the defaults in ARGV[first …]:
