@@ -899,8 +899,14 @@ type EntryLines = string
 
 // Event The data of one frame of /events. What is about a checkpoint is as it was right after the change, and there with
 // checkpoint.… only, except `checkpointId` (the one to go on from of job.recovered_epoch; the last failed or
-// completed one of job.failing and job.healthy) and `failure` (the last one of job.failing).
+// completed one of job.failing and job.healthy) and `failure` (the last one of job.failing). `id` is that of the
+// frame; what follows a `gap` has none.
 type Event struct {
+	// ID An event's place in its job's log, `<epoch>-<seq>`.
+	//
+	// Example: 0-17
+	ID *EventID `json:"id,omitempty"`
+
 	// Type What happened.
 	Type EventType `json:"type"`
 

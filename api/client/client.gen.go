@@ -685,7 +685,7 @@ type ClientInterface interface {
 	//
 	//     id: 0-17
 	//     event: checkpoint.triggered
-	//     data: {"type":"checkpoint.triggered","job":"default","epoch":0,…}
+	//     data: {"id":"0-17","type":"checkpoint.triggered","job":"default","epoch":0,…}
 	//
 	// The id is `<epoch>-<seq>`, the event's place in the job's log, which keeps the last 10 000 by default. A client that
 	// names the last id it has, in the header `Last-Event-ID` (which an EventSource sends by itself) or in
@@ -1900,7 +1900,7 @@ func (c *Client) UploadPart(ctx context.Context, id CheckpointID, taskID TaskID,
 //
 //	id: 0-17
 //	event: checkpoint.triggered
-//	data: {"type":"checkpoint.triggered","job":"default","epoch":0,…}
+//	data: {"id":"0-17","type":"checkpoint.triggered","job":"default","epoch":0,…}
 //
 // The id is `<epoch>-<seq>`, the event's place in the job's log, which keeps the last 10 000 by default. A client that
 // names the last id it has, in the header `Last-Event-ID` (which an EventSource sends by itself) or in
@@ -6436,7 +6436,7 @@ type ClientWithResponsesInterface interface {
 	//
 	//     id: 0-17
 	//     event: checkpoint.triggered
-	//     data: {"type":"checkpoint.triggered","job":"default","epoch":0,…}
+	//     data: {"id":"0-17","type":"checkpoint.triggered","job":"default","epoch":0,…}
 	//
 	// The id is `<epoch>-<seq>`, the event's place in the job's log, which keeps the last 10 000 by default. A client that
 	// names the last id it has, in the header `Last-Event-ID` (which an EventSource sends by itself) or in
@@ -12450,7 +12450,7 @@ func (c *ClientWithResponses) UploadPartWithResponse(ctx context.Context, id Che
 //
 //	id: 0-17
 //	event: checkpoint.triggered
-//	data: {"type":"checkpoint.triggered","job":"default","epoch":0,…}
+//	data: {"id":"0-17","type":"checkpoint.triggered","job":"default","epoch":0,…}
 //
 // The id is `<epoch>-<seq>`, the event's place in the job's log, which keeps the last 10 000 by default. A client that
 // names the last id it has, in the header `Last-Event-ID` (which an EventSource sends by itself) or in

@@ -44,6 +44,9 @@ func eventOf(event *coordinator.Event) api.Event {
 		Type: api.EventType(event.Type), Job: event.Job, Epoch: event.ID.Epoch, At: event.At,
 		Why: present(api.DeletionReason(event.Why)), Failure: failureOf(event.Failure),
 	}
+	if event.ID.Seq > 0 {
+		out.ID = new(event.ID.String())
+	}
 	if event.CheckpointID >= 0 {
 		out.CheckpointID = &event.CheckpointID
 	}

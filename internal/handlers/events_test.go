@@ -36,7 +36,7 @@ func TestAStreamOfEventsBeginsAtOnceAndSaysWhere(t *testing.T) {
 	f.trigger("")
 	want := sse.Event{
 		LastEventID: "0-1", Type: "checkpoint.triggered",
-		Data: `{"type":"checkpoint.triggered","job":"default","epoch":0,"at":1795977600000,"checkpointId":0,"status":"pending","requiredTaskAcks":1,"acknowledgedTasks":0,"deadline":1795977660000}`,
+		Data: `{"id":"0-1","type":"checkpoint.triggered","job":"default","epoch":0,"at":1795977600000,"checkpointId":0,"status":"pending","requiredTaskAcks":1,"acknowledgedTasks":0,"deadline":1795977660000}`,
 	}
 	if diff := cmp.Diff(want, s.next()); diff != "" {
 		t.Errorf("the event (-want +got):\n%s", diff)
@@ -54,6 +54,10 @@ func dataOf(t *testing.T, event sse.Event) string {
 	if data["type"] != event.Type || data["job"] != "default" {
 		t.Errorf("event %s has the data %s", event.Type, event.Data)
 	}
+	if id, has := data["id"]; has && id != event.LastEventID {
+		t.Errorf("event %s names itself %v", event.LastEventID, id)
+	}
+	delete(data, "id")
 	delete(data, "type")
 	delete(data, "job")
 	text, err := json.Marshal(data)
