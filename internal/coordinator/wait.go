@@ -32,7 +32,7 @@ func (c *Coordinator) await(
 	// From before the first check on, or what happens right after it would be missed. The
 	// feed may lag, which makes another check and no harm.
 	seen := feed.now.Load()
-	done, err := check(nil, 0)
+	done, err := apart(func() (bool, error) { return check(nil, 0) })
 	for !done && err == nil {
 		select {
 		case <-seen.changed:
@@ -52,6 +52,20 @@ func (c *Coordinator) await(
 		}
 	}
 	return err
+}
+
+// apart calls f on a stack of its own. A look into the store goes deep, and a stack that has
+// grown stays so while its goroutine waits: of thousands that would be most of the memory.
+func apart(f func() (bool, error)) (done bool, err error) {
+	finished := make(chan any)
+	go func() {
+		defer func() { finished <- recover() }()
+		done, err = f()
+	}()
+	if cause := <-finished; cause != nil {
+		panic(cause)
+	}
+	return done, err
 }
 
 // matters tells whether anything behind place matters; what is not known may.

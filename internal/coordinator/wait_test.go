@@ -108,6 +108,17 @@ func TestLongPolls(t *testing.T) {
 				satisfied: true, took: 5 * time.Second,
 			},
 			{
+				name: "is satisfied by what the log has trimmed already",
+				during: func(w0 world) {
+					w0.store.change(coordinator.DefaultJob, func(j *logJob) {
+						w.satisfy(j)
+						j.tell(coordinator.EventHealthy, -1)
+						j.trim(len(j.log) - 1)
+					})
+				},
+				satisfied: true, took: 5 * time.Second,
+			},
+			{
 				name:   "is not satisfied by other events and runs out",
 				during: func(w0 world) { w0.store.change(coordinator.DefaultJob, w.other) }, took: wait,
 			},
@@ -257,6 +268,62 @@ func TestAPollInAnUnknownJobIsRefusedAtOnceAndADeletedOneLater(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAPollEndsWithAJobThatNeverHadAnEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLogStore()
+		c, stop := running(t, store, coordinator.Options{})
+		defer stop()
+		time.AfterFunc(5*time.Second, func() {
+			store.set(func() { delete(store.jobs, coordinator.DefaultJob) })
+			store.poke(coordinator.DefaultJob)
+		})
+		began := time.Now()
+		if _, err := pendings(t.Context(), c, "a"); coordinator.CodeOf(err) != coordinator.CodeJobNotFound || time.Since(began) != 5*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+func TestSharedAnswersAreOfTheEventAndOfTheCheckpoint(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLogStore()
+		c, stop := running(t, store, coordinator.Options{})
+		defer stop()
+		for round := range int64(3) {
+			answers := crowd(tasks(50), func(task string) (int64, error) {
+				list, err := c.AwaitList(t.Context(), coordinator.ListCall{
+					Job: coordinator.DefaultJob, Status: coordinator.StatusPending, Before: -1, Limit: 1, NotAckedBy: task,
+				}, wait)
+				return list.Checkpoints[0].ID, err
+			})
+			store.change(coordinator.DefaultJob, func(j *logJob) { j.trigger() })
+			got, _ := answers()
+			store.change(coordinator.DefaultJob, func(j *logJob) { j.ack(round, tasks(50)...) })
+			for task, id := range got {
+				if id != round {
+					t.Fatalf("round %d: %s was told of %d", round, task, id)
+				}
+			}
+		}
+		ends := crowd(tasks(3), func(task string) (coordinator.CheckpointDetail, error) {
+			return c.AwaitEnd(t.Context(), coordinator.Ref{Job: coordinator.DefaultJob, ID: int64(task[len(task)-1] - '0')}, wait)
+		})
+		store.change(coordinator.DefaultJob, func(j *logJob) {
+			for id := range int64(3) {
+				j.end(id, coordinator.StatusAborted) // as a recovery does
+			}
+		})
+		got, _ := ends()
+		for i, task := range tasks(3) {
+			if detail := got[task]; detail.ID != int64(i) || detail.Status != coordinator.StatusAborted {
+				t.Errorf("who waited for %d was told of %d, %s", i, detail.ID, detail.Status)
+			}
+		}
+	})
 }
 
 func TestPollsRefuseWhatReadsRefuse(t *testing.T) {
@@ -587,4 +654,22 @@ func TestAFailedReadIsEverybodysAndOneClientsEndIsNot(t *testing.T) {
 			}
 		})
 	})
+}
+
+// The look into the store runs on another stack, where a panic would end the process.
+func TestAPanicOfTheStoreReachesTheOneWhoWaits(t *testing.T) {
+	t.Parallel()
+	store := newLogStore(coordinator.DefaultJob)
+	store.before = func(_ context.Context, call string) {
+		if call == "list" {
+			panic("a bug")
+		}
+	}
+	defer func() {
+		if cause := recover(); cause != "a bug" {
+			t.Errorf("the waiter recovers %v", cause)
+		}
+	}()
+	_, err := pendings(t.Context(), coordinator.New(store, coordinator.Options{}), "a")
+	t.Errorf("the panic is answered %v", err)
 }

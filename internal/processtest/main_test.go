@@ -13,7 +13,13 @@ import (
 // binary is the server that all tests start.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+func TestMain(m *testing.M) {
+	if clients := os.Getenv(bareLoopVariable); clients != "" {
+		fmt.Fprintln(os.Stderr, runBareLoop(clients))
+		os.Exit(1) // it ends by being killed
+	}
+	os.Exit(buildAndRun(m))
+}
 
 // buildAndRun builds the server as an operator gets it, without the race detector of
 // the tests: its memory is measured here.
@@ -35,7 +41,7 @@ func buildAndRun(m *testing.M) int {
 }
 
 // setting is a number from the environment.
-func setting(t *testing.T, name string, fallback int) int {
+func setting(t testing.TB, name string, fallback int) int {
 	t.Helper()
 	text := os.Getenv(name)
 	if text == "" {

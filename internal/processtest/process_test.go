@@ -26,22 +26,22 @@ type place struct {
 	redis *redistest.Server // nil for the embedded store
 }
 
-func embedded(t *testing.T) place {
+func embedded(t testing.TB) place {
 	t.Helper()
 	return place{flags: []string{"--data", t.TempDir()}}
 }
 
 // onRedis starts a Redis of the test's own, with further arguments of redis-server.
-func onRedis(t *testing.T, config ...string) place {
+func onRedis(t testing.TB, config ...string) place {
 	t.Helper()
 	redis := redistest.Start(t, redistest.Options{Own: true, Config: config})
 	return place{flags: []string{"--redis", redis.URL, "--key-prefix", redis.Prefix}, redis: redis}
 }
 
 // stores are what every server must do the same on.
-var stores = map[string]func(t *testing.T) place{
+var stores = map[string]func(t testing.TB) place{
 	"embedded": embedded,
-	"redis":    func(t *testing.T) place { t.Helper(); return onRedis(t) },
+	"redis":    func(t testing.TB) place { t.Helper(); return onRedis(t) },
 }
 
 // process is a running server.
@@ -53,7 +53,7 @@ type process struct {
 }
 
 // launch starts the binary and does not wait for it to serve. It is killed when the test ends.
-func launch(t *testing.T, flags ...string) *process {
+func launch(t testing.TB, flags ...string) *process {
 	t.Helper()
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, flags...)
 	command.Dir = t.TempDir() // nothing may end up beside the tests
@@ -85,7 +85,7 @@ func launch(t *testing.T, flags ...string) *process {
 }
 
 // serve starts the binary on a free port and waits until it serves.
-func serve(t *testing.T, where place, flags ...string) *process {
+func serve(t testing.TB, where place, flags ...string) *process {
 	t.Helper()
 	all := append([]string{"--listen", "127.0.0.1:0"}, where.flags...)
 	p := launch(t, append(all, flags...)...)
@@ -94,12 +94,12 @@ func serve(t *testing.T, where place, flags ...string) *process {
 }
 
 // await waits for a message in the log.
-func (p *process) await(t *testing.T, message string) entry {
+func (p *process) await(t testing.TB, message string) entry {
 	t.Helper()
 	return p.awaitEntry(t, message, func(e entry) bool { return e.Message == message })
 }
 
-func (p *process) awaitEntry(t *testing.T, what string, match func(entry) bool) entry {
+func (p *process) awaitEntry(t testing.TB, what string, match func(entry) bool) entry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
