@@ -534,6 +534,48 @@ func TestTheSharedListIsRightForEachTask(t *testing.T) {
 	}
 }
 
+func TestWhatEndsWhileTheSharedListIsReadIsNobodysToDo(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*logJob){
+		"aborted": func(j *logJob) { j.at(0).Status = coordinator.StatusAborted },
+		"deleted": func(j *logJob) {
+			j.checkpoints = slices.DeleteFunc(j.checkpoints, func(c coordinator.Checkpoint) bool { return c.ID == 0 })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newLogStore()
+				c, stop := running(t, store, coordinator.Options{Pace: coordinator.Pace{Health: time.Hour, Sweep: time.Hour}})
+				defer stop()
+				answers := crowd(tasks(100), func(task string) ([]int64, error) { return pendings(t.Context(), c, task) })
+				store.totalled()
+				var once sync.Once
+				store.set(func() {
+					store.before = func(_ context.Context, call string) {
+						if call == "tasks" {
+							once.Do(func() { store.set(func() { end(store.jobs[coordinator.DefaultJob]) }) })
+						}
+					}
+				})
+				store.change(coordinator.DefaultJob, func(j *logJob) {
+					j.ack(j.trigger(), "somebody")
+					j.trigger()
+				})
+				got, _ := answers()
+				for task, ids := range got {
+					if !slices.Equal(ids, []int64{1}) {
+						t.Fatalf("%s was told of %v", task, ids)
+					}
+				}
+				if calls := store.totalled(); calls > 3 {
+					t.Errorf("%d calls", calls)
+				}
+			})
+		})
+	}
+}
+
 // The feed lags: the event of a checkpoint arrives after a task has acknowledged it and
 // waits for the next.
 func TestATaskIsNotToldAgainOfWhatItHasAcknowledged(t *testing.T) {
