@@ -175,7 +175,7 @@ func testDeleteJob(t *testing.T, s suite) {
 			t.Errorf("id %d was given after %d", c.ID, old.ID)
 		}
 		equal(t, "epoch", c.Epoch, 1)
-		orders.ackRefused(coordinator.CodeStaleAttempt, c.ID, "z", attempt(4))
+		_ = orders.ackRefused(coordinator.CodeStaleAttempt, c.ID, "z", attempt(4))
 		orders.getRefused(coordinator.CodeCheckpointDeleted, old.ID)
 		_, err := orders.store.Trigger(t.Context(), orders.triggerCall(withKey("k", "body")))
 		r.refused(err, coordinator.CodeIdempotencyTargetDeleted)
@@ -217,14 +217,14 @@ func testDeleteJob(t *testing.T, s suite) {
 		}
 	})
 	s.rule(t, "any of trigger, recover and put makes it known again", func(t *testing.T, r *rig) {
-		for name, make := range map[string]func(*rig){
+		for name, revive := range map[string]func(*rig){
 			"triggered": func(r *rig) { r.trigger() },
 			"recovered": func(r *rig) { r.recover("") },
 			"put":       func(r *rig) { r.putJob(coordinator.JobSettings{}) },
 		} {
 			job := r.in(name)
 			for range 3 {
-				make(job)
+				revive(job)
 				equal(t, "job", job.jobState().Job, name)
 				job.deleteJob(true)
 				job.getRefused(coordinator.CodeJobNotFound, 0)

@@ -18,7 +18,7 @@ func testForgetTask(t *testing.T, s suite) {
 		r.reopen()
 		c, theirs := r.trigger(requires(3)), orders.trigger(requires(3))
 		r.ackRefused(coordinator.CodeStaleAttempt, c.ID, "b")
-		orders.ackRefused(coordinator.CodeStaleAttempt, theirs.ID, "a")
+		_ = orders.ackRefused(coordinator.CodeStaleAttempt, theirs.ID, "a")
 		r.accept(c.ID, "a")
 	})
 	s.rule(t, "what was forgotten is counted anew", func(t *testing.T, r *rig) {
