@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -186,10 +187,11 @@ func TestAFilteredStreamIsToldItsPlaceWithTheHeartbeat(t *testing.T) {
 	}
 }
 
-func TestAReaderThatDoesNotReadIsDropped(t *testing.T) {
-	t.Parallel()
-	dropped := make(chan string, 10)
-	f := serve(t, setup{
+// narrow is the API to clients whose connections take little, with what it dropped.
+func narrow(t *testing.T) (f *fixture, dropped chan string) {
+	t.Helper()
+	dropped = make(chan string, 10)
+	return serve(t, setup{
 		live:    true,
 		options: handlers.Options{EventsIdle: 100 * time.Millisecond, OnDropped: func(job string) { dropped <- job }},
 		listen: func(server *httptest.Server) {
@@ -200,33 +202,57 @@ func TestAReaderThatDoesNotReadIsDropped(t *testing.T) {
 				return ctx
 			}
 		},
-	})
-	names := make([]string, 20)
-	for i := range names {
-		names[i] = fmt.Sprintf("%02d-%s", i, long(1000))
-	}
-	body, err := json.Marshal(map[string]any{"tasks": names})
+	}), dropped
+}
+
+// followIdly opens a stream and reads no more of it than its beginning.
+func (f *fixture) followIdly(query string) {
+	f.t.Helper()
+	client, err := new(net.Dialer).DialContext(f.t.Context(), "tcp", f.server.Listener.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	for range 30 { // 90 events of 20 KB
-		f.do("POST", "/checkpoints?job=orders", string(body)).want(http.StatusCreated)
-		f.do("POST", "/checkpoints/cleanup?job=orders", `{"keep":0}`).want(http.StatusOK)
-	}
-	client, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = client.Close() }()
+	f.t.Cleanup(func() { _ = client.Close() })
 	if err := client.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	if _, err := fmt.Fprint(client, "GET /events?job=orders&lastEventId=0-0 HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
+	if _, err := fmt.Fprintf(client, "GET /events%s HTTP/1.1\r\nHost: x\r\n\r\n", query); err != nil {
+		f.t.Fatal(err)
 	}
+	reader := bufio.NewReaderSize(client, 16)
+	for line := ""; !strings.HasPrefix(line, ": checkpointd"); {
+		if line, err = reader.ReadString('\n'); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// namedTasks is a trigger with as many names as an event shows.
+func namedTasks(bytes int) string {
+	var names []string
+	for i := range coordinator.MissingTasksShown {
+		names = append(names, fmt.Sprintf(`"%02d-%s"`, i, long(bytes)))
+	}
+	return `{"tasks":[` + strings.Join(names, ",") + `]}`
+}
+
+// comeAndGo makes three events.
+func (f *fixture) comeAndGo(body string) {
+	f.t.Helper()
+	f.do("POST", "/checkpoints", body).want(http.StatusCreated)
+	f.do("POST", "/checkpoints/cleanup", `{"keep":0}`).want(http.StatusOK)
+}
+
+func TestAReaderThatDoesNotReadIsDropped(t *testing.T) {
+	t.Parallel()
+	f, dropped := narrow(t)
+	for range 30 {
+		f.comeAndGo(namedTasks(1000)) // 20 KB an event
+	}
+	f.followIdly("?lastEventId=0-0")
 	select {
 	case job := <-dropped:
-		if job != "orders" {
+		if job != "default" {
 			t.Errorf("a reader of %s was dropped", job)
 		}
 	case <-time.After(patience):
@@ -234,7 +260,7 @@ func TestAReaderThatDoesNotReadIsDropped(t *testing.T) {
 	}
 	eventually(t, func() bool { return f.log.breaks() == 1 })
 	// One that reads gets all of it, however much it is.
-	s := f.follow("?job=orders&lastEventId=0-0")
+	s := f.follow("?lastEventId=0-0")
 	for range 90 {
 		s.next()
 	}

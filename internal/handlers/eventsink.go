@@ -79,7 +79,7 @@ func (s *eventSink) flush() {
 }
 
 func (s *eventSink) write() {
-	if s.err == nil && len(*s.frames) > 0 {
+	if len(*s.frames) > 0 {
 		s.patient()
 		_, s.err = s.to.Write(*s.frames)
 	}
