@@ -181,6 +181,9 @@ func testDeleteJob(t *testing.T, s suite) {
 		r.refused(err, coordinator.CodeIdempotencyTargetDeleted)
 		equal(t, "epoch of an earlier crash", orders.recover("crash").Epoch, 1)
 		got := orders.eventsAfter(before.LastEvent)
+		if len(got) == 0 {
+			t.Fatal("the log has nothing about the deletion")
+		}
 		for i, e := range got {
 			equal(t, "event id", e.ID, coordinator.EventID{Epoch: 1, Seq: before.LastEvent.Seq + int64(i) + 1})
 		}
