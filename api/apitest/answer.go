@@ -34,7 +34,7 @@ func Do(client *http.Client, request *http.Request, until *string) (*Answer, err
 // read reads up to until, or to the end where that comes first.
 func read(body io.Reader, until *string) ([]byte, error) {
 	if until == nil {
-		return io.ReadAll(body) //nolint:wrapcheck // Do wraps it.
+		return io.ReadAll(body)
 	}
 	var all []byte
 	piece := make([]byte, 4<<10)

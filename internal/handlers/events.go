@@ -106,7 +106,7 @@ func (a *eventStream) stream(ctx context.Context) error {
 		stop()
 		switch {
 		case a.sink.err != nil, ctx.Err() != nil, errors.Is(err, coordinator.ErrDraining), coordinator.CodeOf(err) == coordinator.CodeJobNotFound:
-			return nil
+			return nil //nolint:nilerr // These are ways for a stream to end.
 		case !due:
 			return err
 		}
@@ -120,7 +120,7 @@ func (a *eventStream) follow(ctx context.Context) error {
 		before := a.watcher.Place()
 		batch, err := a.watcher.Next(ctx)
 		if err != nil {
-			return err //nolint:wrapcheck // It stays what it is.
+			return err
 		}
 		if batch.Gap {
 			a.gap(before, batch.Pending)

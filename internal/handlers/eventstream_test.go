@@ -43,7 +43,7 @@ func (f *fixture) followAt(base, query string, headers ...string) *eventStream {
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
-	response, err := f.client.Do(request)
+	response, err := f.client.Do(request) //nolint:bodyclose // The cleanup below closes it.
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -20,6 +20,8 @@ type exchange struct {
 	request   *http.Request
 	body      *heldBody
 	operation operation
+	// budget is how long the store may take over the request, without what it waits.
+	budget time.Duration
 }
 
 type exchangeKey struct{}

@@ -40,7 +40,8 @@ func (s *server) gate(next api.StrictHandlerFunc, operationID string) api.Strict
 		if err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(ctx, s.budget(o, size)+wait)
+		e.budget = s.budget(o, size)
+		ctx, cancel := context.WithTimeout(ctx, e.budget+wait)
 		defer cancel()
 		return next(ctx, w, r, request)
 	}

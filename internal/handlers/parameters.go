@@ -50,9 +50,10 @@ var parameterForms = map[string]string{
 }
 
 func eventTypeNames() string {
-	var names []string
-	for _, name := range coordinator.EventTypes() {
-		names = append(names, string(name))
+	types := coordinator.EventTypes()
+	names := make([]string, len(types))
+	for i, name := range types {
+		names[i] = string(name)
 	}
 	return strings.Join(names, ", ")
 }

@@ -10,7 +10,10 @@ import (
 
 // TriggerCheckpoint starts a checkpoint, or finds the one that its key started.
 func (s *server) TriggerCheckpoint(ctx context.Context, request api.TriggerCheckpointRequestObject) (api.TriggerCheckpointResponseObject, error) {
-	result, err := s.coordinator.Trigger(ctx, triggerOf(request.Params, request.Body))
+	// Only the end of the checkpoint is waited for, not a store that is away.
+	now, cancel := context.WithTimeout(ctx, exchangeOf(ctx).budget)
+	defer cancel()
+	result, err := s.coordinator.Trigger(now, triggerOf(request.Params, request.Body))
 	if err != nil {
 		return nil, err
 	}

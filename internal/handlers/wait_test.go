@@ -187,3 +187,16 @@ func TestWaitsAndTheirKinHaveOneSpelling(t *testing.T) {
 		}
 	}
 }
+
+func TestATriggerThatWaitsDoesNotWaitForAStoreThatIsAway(t *testing.T) {
+	t.Parallel()
+	f := serve(t, setup{
+		impatient: true, options: handlers.Options{Budget: 50 * time.Millisecond},
+		store: func(s coordinator.Store) coordinator.Store { return troubled{s} },
+	})
+	began := time.Now()
+	f.do("POST", "/checkpoints?job=slow&wait=60", "").refused(coordinator.CodeOutcomeUnknown)
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
