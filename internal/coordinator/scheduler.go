@@ -56,21 +56,20 @@ func (s *scheduler) learn(state *JobState) {
 		s.forget(state.Job)
 		return
 	}
-	s.note(state.Job, state.Schedule.Due, state.ObservedAt)
-}
-
-// note takes the distance from the store's clock, so that this machine's may be wrong.
-func (s *scheduler) note(job string, due, now int64) {
-	at := time.Now().Add(time.Duration(due-now) * time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.jobs[job]
-	if known == nil {
-		known = new(dueJob)
-		s.jobs[job] = known
+	due := s.jobs[state.Job]
+	if due == nil {
+		due = new(dueJob)
+		s.jobs[state.Job] = due
 	}
-	known.at = at
-	s.rouse(at)
+	due.at = dueAt(state.Schedule.Due, state.ObservedAt)
+	s.rouse(due.at)
+}
+
+// dueAt takes the distance from the store's clock, so that this machine's may be wrong.
+func dueAt(due, now int64) time.Time {
+	return time.Now().Add(time.Duration(due-now) * time.Millisecond)
 }
 
 func (s *scheduler) forget(job string) {
@@ -153,7 +152,7 @@ func (s *scheduler) take(now time.Time) (jobs []string, next time.Duration) {
 	return jobs, next
 }
 
-// ask calls the store for a job that is due, and notes when it is due again.
+// ask calls the store for a job that is due.
 func (s *scheduler) ask(ctx context.Context, job string) {
 	c := s.coordinator
 	result, err := call(c, "trigger_due", func() (DueResult, error) {
@@ -163,27 +162,22 @@ func (s *scheduler) ask(ctx context.Context, job string) {
 			})
 		})
 	})
-	if ctx.Err() != nil {
-		return
-	}
-	if err == nil && result.Schedule.Due > 0 {
-		s.note(job, result.Schedule.Due, result.ObservedAt)
-	}
-	if s.answered(job, result, err) {
-		c.observer.BackgroundFailed("schedule", err)
-	}
 	if err == nil && result.Triggered != nil {
 		c.observer.Triggered(*result.Triggered)
 	}
+	if ctx.Err() == nil && s.answered(job, result, err) {
+		c.observer.BackgroundFailed("schedule", err)
+	}
 }
 
-// answered ends the call of a job; report tells whether its failure is news.
+// answered ends the call of a job and notes when it is due again; report tells whether
+// its failure is news.
 func (s *scheduler) answered(job string, result DueResult, err error) (report bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	due := s.jobs[job]
-	if due == nil { // forgotten meanwhile
+	if due == nil { // forgotten meanwhile, and stays so
 		due = new(dueJob)
 	}
 	due.asking = false
@@ -209,6 +203,8 @@ func (s *scheduler) answered(job string, result DueResult, err error) (report bo
 		return false
 	case err != nil:
 		due.at, report = now.Add(retryRefused), true
+	default:
+		due.at = dueAt(result.Schedule.Due, result.ObservedAt)
 	}
 	s.rouse(due.at)
 	return report

@@ -211,6 +211,34 @@ func TestTheScheduleGoesOnWithinAPeriodAfterAnOutage(t *testing.T) {
 	}
 }
 
+func TestAStoreThatHangsIsProbedByOneJobAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var names []string
+		for i := range 20 {
+			names = append(names, fmt.Sprintf("job-%d", i))
+		}
+		store := scheduled(200*time.Millisecond, names...)
+		_, stop := running(t, store, coordinator.Options{Pace: coordinator.Pace{Health: time.Hour}})
+		defer stop()
+		pass(time.Second)
+		store.set(func() { store.hangs = "due" })
+		pass(10 * time.Second)
+		store.counted("due")
+		pass(20 * time.Second)
+		if asked := store.counted("due"); asked < 8 || asked > 12 {
+			t.Errorf("asked %d times in 20 s; every two seconds was meant", asked)
+		}
+		store.set(func() { store.hangs = "" })
+		pass(2*time.Second + 300*time.Millisecond)
+		for _, job := range names {
+			if due := store.schedule(job).Due; due <= store.now() {
+				t.Errorf("%s did not go on", job)
+			}
+		}
+	})
+}
+
 // A pause of the whole process looks like a clock that jumps ahead.
 func TestAPauseOfTheProcessMakesNoBurst(t *testing.T) {
 	t.Parallel()
