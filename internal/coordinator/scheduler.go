@@ -18,10 +18,11 @@ type scheduler struct {
 	jobs map[string]*dueJob
 	// until is when take is going to look again; what is due sooner must wake it.
 	until time.Time
-	// away is set while calls of some jobs were not answered. One of these asks for all
-	// then, not before probe.
-	away  bool
-	probe time.Time
+	// away is set while calls of some jobs were not answered. One of these, probing, asks
+	// for all then, not before probe.
+	away    bool
+	probe   time.Time
+	probing string
 }
 
 // dueJob is when a job is to be asked for.
@@ -141,12 +142,14 @@ func (s *scheduler) take(now time.Time) (jobs []string, next time.Duration) {
 		}
 	}
 	s.away = away
-	if wait := s.probe.Sub(now); oldest != "" && wait > 0 {
+	wait := s.probe.Sub(now)
+	switch {
+	case oldest == "" || s.probing != "":
+	case wait > 0:
 		next = min(next, wait)
-	} else if oldest != "" {
-		s.jobs[oldest].asking = true
+	default:
+		s.jobs[oldest].asking, s.probing = true, oldest
 		jobs = append(jobs, oldest)
-		s.probe = now.Add(readBudget) // or until its call has come back
 	}
 	s.until = now.Add(next)
 	return jobs, next
@@ -181,6 +184,10 @@ func (s *scheduler) answered(job string, result DueResult, err error) (report bo
 		due = new(dueJob)
 	}
 	due.asking = false
+	if s.probing == job {
+		s.probing = ""
+		s.rouse(now)
+	}
 	code := CodeOf(err)
 	if code == CodeStoreUnavailable || code == CodeOutcomeUnknown {
 		// The schedule goes on as soon as the store does; a thousand jobs must not ask a

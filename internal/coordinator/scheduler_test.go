@@ -167,6 +167,24 @@ func TestAChangedIntervalIsLearntAtOnce(t *testing.T) {
 	})
 }
 
+func TestADeletionThatIsRefusedLeavesTheSchedule(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := scheduled(time.Second, "orders")
+		c, stop := running(t, store, coordinator.Options{Pace: coordinator.Pace{Health: time.Hour}})
+		defer stop()
+		pass(5 * time.Second)
+		if err := c.DeleteJob(t.Context(), "orders", false, coordinator.Precondition{}); err == nil {
+			t.Fatal("a job with pending checkpoints was deleted")
+		}
+		store.counted("due")
+		pass(5 * time.Second)
+		if asked := store.counted("due"); asked < 4 {
+			t.Errorf("asked %d times in five periods after it", asked)
+		}
+	})
+}
+
 func TestTheScheduleGoesOnWithinAPeriodAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	for _, jobs := range []int{1, 1000} {
