@@ -135,7 +135,7 @@ func TestAClientThatIsKilledFiftyTimesReceivesEachEventOnceAndInOrder(t *testing
 			lives := 0
 			for len(got) < wanted && ctx.Err() == nil {
 				lives++
-				dies := len(got) + 1 + rand.IntN(2*wanted/kills)
+				dies := min(wanted, len(got)+1+rand.IntN(wanted/kills))
 				if lives > kills {
 					dies = wanted
 				}

@@ -138,6 +138,7 @@ func TestMetricsHaveTheDocumentedNames(t *testing.T) {
 	where.redis.Start(t)
 	p.ready(t)
 	p.complete(t)
+	p.putJob(t, "default", `{"intervalMs":3600000}`)
 
 	var served []string
 	eventually(t, "warnings are back", func() bool {

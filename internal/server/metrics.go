@@ -29,7 +29,7 @@ type metrics struct {
 	storeUp       prometheus.Gauge
 	storeWarnings *prometheus.GaugeVec
 	background    *prometheus.CounterVec
-	eventsDropped *prometheus.CounterVec
+	eventsDropped prometheus.Counter
 	requests      *prometheus.CounterVec
 	requestTime   *prometheus.HistogramVec
 	inFlight      prometheus.Gauge
@@ -79,7 +79,7 @@ func newMetrics() *metrics {
 		storeUp:       gauge("store_up", "1 while the store answers.").WithLabelValues(),
 		storeWarnings: gauge("store_warning", "1 for each warning about how the store is configured.", "warning"),
 		background:    counter("background_errors_total", "Errors that no request saw.", "task"),
-		eventsDropped: counter("event_streams_dropped_total", "Event streams given up because their client did not read.", "job"),
+		eventsDropped: counter("event_streams_dropped_total", "Event streams given up because their client did not read.").WithLabelValues(),
 		requests:      counter("http_requests_total", "Requests by method, route pattern and status.", "method", "route", "status"),
 		requestTime:   histogram("http_request_seconds", "Time of requests by method and route pattern.", shortBuckets, "method", "route"),
 		inFlight:      gauge("http_requests_in_flight", "Requests that are being answered.").WithLabelValues(),

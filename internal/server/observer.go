@@ -102,7 +102,7 @@ func (o *observer) JobChanged(job string, failing bool, freshness coordinator.Fr
 
 // EventsDropped tells of a client that did not take its events.
 func (o *observer) EventsDropped(job string) {
-	o.metrics.eventsDropped.WithLabelValues(job).Inc()
+	o.metrics.eventsDropped.Inc()
 	o.log.Warn().Str("job", job).Msg("an event stream was dropped: its client did not read")
 }
 

@@ -71,6 +71,7 @@ func New(config Config, logOutput io.Writer) (*Server, error) {
 		OnError:   s.logError,
 		Metrics:   metrics.handler(),
 		Draining:  s.draining.Load,
+		OnDropped: observer.EventsDropped,
 	})
 	s.http = &http.Server{
 		Handler:           observeHTTP(log, metrics, api),
