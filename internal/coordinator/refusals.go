@@ -10,7 +10,7 @@ import (
 
 // ErrJobNotFound is for reading or acknowledging in a job that nothing was triggered in.
 func ErrJobNotFound(job string) *Error {
-	return &Error{Code: CodeJobNotFound, Detail: fmt.Sprintf("There is no job %q. Check the spelling of ?job=; a job exists from its first trigger or recover.", job)}
+	return &Error{Code: CodeJobNotFound, Detail: fmt.Sprintf("There is no job %q. Check its spelling; a job exists from its first trigger, recover or PUT /jobs/{job}.", job)}
 }
 
 // ErrCheckpointNotFound is for an id that was never given.
