@@ -141,7 +141,7 @@ func (blind) Events(context.Context, coordinator.EventsCall) (coordinator.Events
 
 func TestAWaitThatRunsOutAnswersWhatThereIs(t *testing.T) {
 	t.Parallel()
-	f := serve(t, setup{live: true, impatient: true, options: handlers.Options{Budget: 700 * time.Millisecond}}) // less than the wait
+	f := serve(t, setup{live: true, impatient: true, options: handlers.Options{Budget: 900 * time.Millisecond}}) // less than the wait
 	same(t, f.do("GET", "/checkpoints?wait=1", "").want(http.StatusOK), `{"checkpoints":[]}`)
 	if a := f.do("GET", "/checkpoints/latest?wait=1", "").want(http.StatusNoContent); a.body != "" || a.header.Get("Content-Type") != "" {
 		t.Errorf("%s answered %q as %s", a.call, a.body, a.header.Get("Content-Type"))
