@@ -159,7 +159,7 @@ func swallowAfterFirst(t testing.TB, server string) (address string) {
 			if err != nil {
 				return
 			}
-			upstream, err := net.Dial("tcp", server) //nolint:noctx // It is local and ends with its client.
+			upstream, err := net.Dial("tcp", server)
 			if err != nil {
 				_ = client.Close()
 				continue

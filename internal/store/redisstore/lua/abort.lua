@@ -44,8 +44,8 @@ if rec.status ~= 'pending' then
 end
 
 -- What was overdue by now ended before, and is told and counted before.
-expire_overdue(100)
-end_uncompleted(id, rec, { status = 'aborted', reason = reason, task = task, message = message, token = token })
+ends.expire_overdue(100)
+ends.end_uncompleted(id, rec, { status = 'aborted', reason = reason, task = task, message = message, token = token })
 if task ~= '' then
   record_attempt(task, attempt)
 end

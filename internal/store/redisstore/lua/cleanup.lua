@@ -19,8 +19,8 @@ if not find_job() then
   return refuse({ 'job_not_found' })
 end
 if not dry then
-  expire_overdue(1000)
-  trim_ended()
+  ends.expire_overdue(1000)
+  ends.trim_ended()
 end
 
 local uncompleted = redis.call('ZRANGE', base .. 'remains', 0, -1)
@@ -46,9 +46,9 @@ local function consider(id)
   if not rec then
     kept = kept - 1
     if not dry then
-      forget(id)
+      ends.forget(id)
     end
-  elseif leased(id) then
+  elseif ends.leased(id) then
     skipped[#skipped + 1] = id
   elseif id == latest then
     -- Where leased ones hold all places, a fleet must still find what to restore.
@@ -81,7 +81,7 @@ local deleted = {}
 for i, one in ipairs(going) do
   deleted[i] = one.id
   if not dry then
-    evict(one.id, one.rec, 'evicted', 'cleanup')
+    ends.evict(one.id, one.rec, 'evicted', 'cleanup')
   end
 end
 return answer('ok', { deleted, skipped, integer(kept), more and '1' or '0' })

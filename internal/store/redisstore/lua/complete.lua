@@ -42,10 +42,10 @@ if rec.acked < rec.required and not force then
   return refuse({ 'acks_missing', integer(rec.required - rec.acked), unpack(names) })
 end
 
-complete_pending(id, rec, token, '')
+ends.complete_pending(id, rec, token, '')
 -- Retention may take this very one, where newer ones completed before it.
 local completed = view(id)
-apply_retention(limits, 100)
+ends.apply_retention(limits, 100)
 local reply = answer('ok', { completed })
 if removed[id] then
   keep_answer(token, reply)

@@ -29,5 +29,5 @@ if rec.pinned and not force then
   return refuse({ 'pinned' })
 end
 
-evict(id, rec, 'aborted', 'request')
+ends.evict(id, rec, 'aborted', 'request')
 return answer('ok', {})

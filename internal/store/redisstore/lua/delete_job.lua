@@ -38,7 +38,7 @@ local pinned = redis.call('SCARD', base .. 'pinned')
 if pinned > 0 and not force then
   return refuse({ 'pinned', integer(pinned) })
 end
-expire_overdue(1000)
+ends.expire_overdue(1000)
 local pending = pending_now()
 if pending > 0 and not force then
   return refuse({ 'checkpoint_not_completed', integer(pending) })
@@ -46,15 +46,15 @@ end
 
 allow_full()
 -- The expiry may be more than is kept of those that ended: that is told as always.
-trim_ended()
+ends.trim_ended()
 local gone = {}
 for _, id in ipairs(redis.call('ZRANGE', base .. 'index', 0, most - 1)) do
   local rec = read_record(id)
   if rec then
-    evict(id, rec, 'aborted', 'request')
+    ends.evict(id, rec, 'aborted', 'request')
     gone[#gone + 1] = id
   else
-    forget(id)
+    ends.forget(id)
   end
 end
 local left = redis.call('ZCARD', base .. 'index') > 0

@@ -15,6 +15,8 @@
 --
 -- Values (locals): base, default_job, now, ended, evicted, before, EMPTY_DIGEST.
 -- Functions:
+--   lazily(build)                a table whose functions build(table) makes when one of them is first
+--                                asked for
 --   integer(n)                   number -> decimal string, never in scientific notation
 --   checkpoint_key(id, part)     key of a checkpoint's auxiliary value ("acks", "parts", …)
 --   answer(word, body)           the reply of a script
@@ -53,6 +55,16 @@ if ARGV[1] ~= '' then
 else
   local time = redis.call('TIME')
   now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+-- Making a function takes Redis about as long as a small command. Most calls are of the kind
+-- that has to be quick, an acknowledgement that ends nothing, and need few of them.
+local function lazily(build)
+  return setmetatable({}, { __index = function(group, name)
+    setmetatable(group, nil)
+    build(group)
+    return group[name]
+  end })
 end
 
 -- tostring would write 2^53 as 9.007199254741e+15.

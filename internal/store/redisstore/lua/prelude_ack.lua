@@ -198,8 +198,8 @@ local function acknowledge_items(job, id, rec, items, token, limits)
 
   write_accepted(id, rec, items, token)
   if rec.status == 'pending' and state.status == 'completed' then
-    complete_pending(id, rec, token, state.last)
-    apply_retention(limits, 100)
+    ends.complete_pending(id, rec, token, state.last)
+    ends.apply_retention(limits, 100)
   end
 
   -- Only now: an item after the completing one is to hear of this very completion.

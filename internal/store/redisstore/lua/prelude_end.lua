@@ -4,6 +4,13 @@
 -- Functions:
 --   allow_full()                  opens the writes of a script that frees memory
 --   record_attempt(task, attempt) raises the highest attempt of a task; attempt is a string
+--   report_end(list, id, rec, reason)
+--                                 puts an end into ended or before
+--   abandon_part(id, text)        hands the chunks of a part that nobody will read to the sweeper;
+--                                 text is its entry in …:parts
+--   settle(id, rec)               to be called before judging a pending record: rebases its
+--                                 start after the clock stepped back, writes its expiry
+-- Functions of the lazy table ends:
 --   end_uncompleted(id, rec, how) ends a pending one; how = { status, reason, at?, task?,
 --                                 message?, token? }. Updates rec. Older ones may go in turn, but
 --                                 only when the script answers, see trim_ended
@@ -11,20 +18,15 @@
 --                                 ends a pending one as completed, by the acknowledgement of
 --                                 last_task or "" by hand. Updates rec; call apply_retention
 --                                 afterwards
---   settle(id, rec)               to be called before judging a pending record: rebases its
---                                 start after the clock stepped back, writes its expiry
+--   expire(id, rec)               writes the expiry of an overdue one
 --   expire_overdue(limit)         writes the expiry of up to limit pending ones, and rebases
 --                                 all of them after a step back of the clock
---   abandon_part(id, text)          hands the chunks of a part that nobody will read to the sweeper;
---                                 text is its entry in …:parts
+--   rebase(id, rec)               moves the start of one to now
 --   retain(id, rec)               puts a completed one among those that retention counts
 --   release(id, rec)              takes one out of them, if it is there
 --   remove_record(id, rec, why)   removes a checkpoint that has ended and its index entries, and
 --                                 notes its id in removed
 --   evict(id, rec, reason, why)   removes a checkpoint; a pending one ends as aborted first
---   expire(id, rec)               writes the expiry of an overdue one
---   report_end(list, id, rec, reason)
---                                 puts an end into ended or before
 --   forget(id)                    removes only the index entries, of an id that is not ours
 --   trim_ended()                  keeps the newest 20 unpinned that ended uncompleted. Answering
 --                                 calls it when one has ended, not earlier: it may take the very
@@ -32,6 +34,7 @@
 --   apply_retention(limits, looks)
 --                                 keeps the newest completed ones, see below
 --   leased(id)                    whether a restore or a recovery holds it
+-- Values: removed, what this step has removed, by id.
 
 -- A script at maxmemory is refused at its first command that may need memory, but no more
 -- once it has written. What frees memory therefore begins with a write that needs none.
@@ -54,86 +57,6 @@ local function report_end(list, id, rec, reason)
   end
 end
 
-local crowded = false
-local expire_overdue
-
-local function add_bytes(sign, bytes)
-  if bytes > 0 and redis.call('HEXISTS', base .. 'job', 'rbytes') == 1 then
-    redis.call('HINCRBY', base .. 'job', 'rbytes', integer(sign * bytes))
-  end
-end
-
-local function retain(id, rec)
-  if redis.call('ZADD', base .. 'retained', id, id) == 1 then
-    add_bytes(1, rec.bytes)
-  end
-end
-
-local function release(id, rec)
-  if redis.call('ZREM', base .. 'retained', id) == 1 then
-    add_bytes(-1, rec.bytes)
-  end
-end
-
-local function end_uncompleted(id, rec, how)
-  crowded = true
-  redis.call('UNLINK', checkpoint_key(id, 'state'), checkpoint_key(id, 'staged'))
-  rec.status, rec.rev, rec.ended, rec.token = how.status, rec.rev + 1, how.at or now, how.token or ''
-  redis.call('HSET', base .. id, 'status', rec.status, 'rev', integer(rec.rev), 'ended', integer(rec.ended),
-    'reason', how.reason, 'ftask', how.task or '', 'fmsg', how.message or '', 'token', rec.token)
-  redis.call('ZREM', base .. 'pending', id)
-  redis.call('ZREM', base .. 'deadlines', id)
-  redis.call('ZADD', base .. 'ended', id, id)
-  if not rec.pinned then
-    redis.call('ZADD', base .. 'remains', id, id)
-  end
-  if redis.call('EXISTS', checkpoint_key(id, 'parts')) == 1 then
-    redis.call('ZADD', base .. 'garbage', integer(now), 'parts:' .. id)
-  end
-  report_end(ended, id, rec, how.reason)
-  rec.failure = { reason = how.reason, task = how.task or '', message = how.message or '' }
-  count(how.reason)
-  checkpoint_event(how.status, id, rec)
-  if how.reason == 'expired' or how.reason == 'declined' then
-    note_failure(id, rec)
-  end
-end
-
--- What was overdue by now ended before this one, and must not count as a failure after it;
--- it is written second, since it lifts the check that a full Redis makes.
-local function complete_pending(id, rec, token, last_task)
-  rec.status, rec.rev, rec.ended, rec.token = 'completed', rec.rev + 1, now, token
-  redis.call('HSET', base .. id, 'status', rec.status, 'rev', integer(rec.rev), 'ended', integer(now), 'token', token)
-  expire_overdue(100)
-  redis.call('ZREM', base .. 'pending', id)
-  redis.call('ZREM', base .. 'deadlines', id)
-  redis.call('ZADD', base .. 'completed', id, id)
-  if not rec.pinned then
-    retain(id, rec)
-  end
-  if redis.call('EXISTS', checkpoint_key(id, 'staged')) == 1 then
-    redis.call('ZADD', base .. 'garbage', integer(now), 'staged:' .. id)
-  end
-  report_end(ended, id, rec, '')
-  count('completed')
-  checkpoint_event('completed', id, rec)
-  note_completion(id, rec, last_task)
-end
-
-local function rebase(id, rec)
-  rec.start = now
-  redis.call('HSET', base .. id, 'start', integer(now))
-  if rec.timeout > 0 then
-    redis.call('ZADD', base .. 'deadlines', integer(now + rec.timeout), id)
-  end
-end
-
--- The end of an expired one is its deadline, not the moment somebody noticed, so that
--- what reads derive and what is written are the same.
-local function expire(id, rec)
-  end_uncompleted(id, rec, { status = 'expired', reason = 'expired', at = rec.start + rec.timeout })
-end
-
 local function abandon_part(id, text)
   local upload, chunks = string.match(text, '^([^|]*)|(%d+)|')
   if upload and chunks ~= '0' then
@@ -141,144 +64,269 @@ local function abandon_part(id, text)
   end
 end
 
-local function forget(id)
-  for _, index in ipairs({ 'index', 'pending', 'deadlines', 'completed', 'ended', 'remains' }) do
-    redis.call('ZREM', base .. index, id)
-  end
-  redis.call('SREM', base .. 'pinned', id)
-  if redis.call('ZREM', base .. 'retained', id) == 1 then
-    -- Nobody knows how many bytes it stood for; who needs the sum adds it up anew.
-    redis.call('HDEL', base .. 'job', 'rbytes')
-  end
-end
+-- crowded tells that one has ended uncompleted in this step.
+local removed, crowded = {}, false
 
-local removed = {}
+local ends = lazily(function(ends)
+  local expire_overdue
 
-local function remove_record(id, rec, why)
-  -- Removing must work when Redis is full, so it begins with what frees memory.
-  allow_full()
-  removed[id] = true
-  count('deleted')
-  checkpoint_event('deleted', id, rec, why)
-  release(id, rec)
-  redis.call('UNLINK', base .. id, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'state'),
-    checkpoint_key(id, 'staged'), checkpoint_key(id, 'leases'))
-  if rec.tasks ~= '' then
-    redis.call('UNLINK', base .. 'tasks:' .. rec.tasks, base .. 'missing:' .. rec.tasks)
+  local function add_bytes(sign, bytes)
+    if bytes > 0 and redis.call('HEXISTS', base .. 'job', 'rbytes') == 1 then
+      redis.call('HINCRBY', base .. 'job', 'rbytes', integer(sign * bytes))
+    end
   end
-  forget(id)
-  if redis.call('EXISTS', checkpoint_key(id, 'parts')) == 1 then
-    redis.call('ZADD', base .. 'garbage', integer(now), 'parts:' .. id)
-  end
-end
 
-local function evict(id, rec, reason, why)
-  if rec.status == 'pending' then
+  local function retain(id, rec)
+    if redis.call('ZADD', base .. 'retained', id, id) == 1 then
+      add_bytes(1, rec.bytes)
+    end
+  end
+
+  local function release(id, rec)
+    if redis.call('ZREM', base .. 'retained', id) == 1 then
+      add_bytes(-1, rec.bytes)
+    end
+  end
+
+  local function end_uncompleted(id, rec, how)
+    crowded = true
+    redis.call('UNLINK', checkpoint_key(id, 'state'), checkpoint_key(id, 'staged'))
+    rec.status, rec.rev, rec.ended, rec.token = how.status, rec.rev + 1, how.at or now, how.token or ''
+    redis.call('HSET', base .. id, 'status', rec.status, 'rev', integer(rec.rev), 'ended', integer(rec.ended),
+      'reason', how.reason, 'ftask', how.task or '', 'fmsg', how.message or '', 'token', rec.token)
+    redis.call('ZREM', base .. 'pending', id)
+    redis.call('ZREM', base .. 'deadlines', id)
+    redis.call('ZADD', base .. 'ended', id, id)
+    if not rec.pinned then
+      redis.call('ZADD', base .. 'remains', id, id)
+    end
+    if redis.call('EXISTS', checkpoint_key(id, 'parts')) == 1 then
+      redis.call('ZADD', base .. 'garbage', integer(now), 'parts:' .. id)
+    end
+    report_end(ended, id, rec, how.reason)
+    rec.failure = { reason = how.reason, task = how.task or '', message = how.message or '' }
+    history.count(how.reason)
+    events.checkpoint(how.status, id, rec)
+    if how.reason == 'expired' or how.reason == 'declined' then
+      history.failed(id, rec)
+    end
+  end
+
+  -- What was overdue by now ended before this one, and must not count as a failure after it;
+  -- it is written second, since it lifts the check that a full Redis makes.
+  local function complete_pending(id, rec, token, last_task)
+    rec.status, rec.rev, rec.ended, rec.token = 'completed', rec.rev + 1, now, token
+    redis.call('HSET', base .. id, 'status', rec.status, 'rev', integer(rec.rev), 'ended', integer(now), 'token', token)
+    expire_overdue(100)
+    redis.call('ZREM', base .. 'pending', id)
+    redis.call('ZREM', base .. 'deadlines', id)
+    redis.call('ZADD', base .. 'completed', id, id)
+    if not rec.pinned then
+      retain(id, rec)
+    end
+    if redis.call('EXISTS', checkpoint_key(id, 'staged')) == 1 then
+      redis.call('ZADD', base .. 'garbage', integer(now), 'staged:' .. id)
+    end
+    report_end(ended, id, rec, '')
+    history.count('completed')
+    events.checkpoint('completed', id, rec)
+    history.completed(id, rec, last_task)
+  end
+
+  local function rebase(id, rec)
+    rec.start = now
+    redis.call('HSET', base .. id, 'start', integer(now))
+    if rec.timeout > 0 then
+      redis.call('ZADD', base .. 'deadlines', integer(now + rec.timeout), id)
+    end
+  end
+
+  -- The end of an expired one is its deadline, not the moment somebody noticed, so that
+  -- what reads derive and what is written are the same.
+  local function expire(id, rec)
+    end_uncompleted(id, rec, { status = 'expired', reason = 'expired', at = rec.start + rec.timeout })
+  end
+
+  local function forget(id)
+    for _, index in ipairs({ 'index', 'pending', 'deadlines', 'completed', 'ended', 'remains' }) do
+      redis.call('ZREM', base .. index, id)
+    end
+    redis.call('SREM', base .. 'pinned', id)
+    if redis.call('ZREM', base .. 'retained', id) == 1 then
+      -- Nobody knows how many bytes it stood for; who needs the sum adds it up anew.
+      redis.call('HDEL', base .. 'job', 'rbytes')
+    end
+  end
+
+  local function remove_record(id, rec, why)
+    -- Removing must work when Redis is full, so it begins with what frees memory.
     allow_full()
-    rec.status, rec.ended, rec.failure = 'aborted', now, { reason = reason, task = '', message = '' }
-    report_end(ended, id, rec, reason)
-    count(reason)
-    checkpoint_event('aborted', id, rec)
-  end
-  remove_record(id, rec, why)
-end
-
-local function leased(id)
-  return redis.call('ZCOUNT', checkpoint_key(id, 'leases'), integer(now), '+inf') > 0
-end
-
-local function trim_ended()
-  if not crowded then
-    return
-  end
-  crowded = false
-  local over = redis.call('ZCARD', base .. 'remains') - 20
-  if over <= 0 then
-    return
-  end
-  for _, id in ipairs(redis.call('ZRANGE', base .. 'remains', 0, math.min(over, 100) - 1)) do
-    local rec = read_record(id)
-    if rec then
-      remove_record(id, rec, 'retention')
-      evicted[#evicted + 1] = id
-    else
-      forget(id)
+    removed[id] = true
+    history.count('deleted')
+    events.checkpoint('deleted', id, rec, why)
+    release(id, rec)
+    redis.call('UNLINK', base .. id, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'state'),
+      checkpoint_key(id, 'staged'), checkpoint_key(id, 'leases'))
+    if rec.tasks ~= '' then
+      redis.call('UNLINK', base .. 'tasks:' .. rec.tasks, base .. 'missing:' .. rec.tasks)
+    end
+    forget(id)
+    if redis.call('EXISTS', checkpoint_key(id, 'parts')) == 1 then
+      redis.call('ZADD', base .. 'garbage', integer(now), 'parts:' .. id)
     end
   end
-end
 
-before_answer = function()
-  trim_ended()
-  close_log()
-end
-
--- The sum of the bytes of what is retained. It is kept from the first moment on at which
--- somebody needs it.
-local function retained_bytes()
-  local known = redis.call('HGET', base .. 'job', 'rbytes')
-  if known then
-    return tonumber(known)
-  end
-  local sum = 0
-  for _, id in ipairs(redis.call('ZRANGE', base .. 'retained', 0, -1)) do
-    local rec = read_record(id)
-    sum = sum + (rec and rec.bytes or 0)
-  end
-  allow_full()
-  redis.call('HSET', base .. 'job', 'rbytes', integer(sum))
-  return sum
-end
-
--- Walks over the completed, unpinned ones, oldest first, and removes each that is too many, too
--- old, or without which they have too many bytes together. limits is "keep|age|bytes" of the
--- server, 0 is no limit; the job's own settings win. A leased one waits for a later call and
--- counts as kept until then, and the newest one always stays. At most 100 are removed and
--- looks passed over; the sweep goes on with the rest.
-local function apply_retention(limits, looks)
-  local own = redis.call('HMGET', base .. 'job', 's_keep', 's_age', 's_bytes')
-  local keep, age, bytes = string.match(limits, '^(%d+)|(%d+)|(%d+)$')
-  keep, age, bytes = tonumber(own[1] or keep), tonumber(own[2] or age), tonumber(own[3] or bytes)
-  local places = redis.call('ZCARD', base .. 'retained')
-  local sum = bytes > 0 and places > 1 and retained_bytes() or 0
-
-  -- places are those from the present one on to the newest.
-  local function over(rec)
-    return keep > 0 and places > keep or age > 0 and now - rec.ended > age or bytes > 0 and sum > bytes
-  end
-  local function some_over()
-    return keep > 0 and places > keep or age > 0 or bytes > 0 and sum > bytes
-  end
-  -- The newest one that is ours stays, so nothing of others may stand in its place.
-  while places > 1 and some_over() do
-    local newest = redis.call('ZRANGE', base .. 'retained', -1, -1)[1]
-    if read_record(newest) then
-      break
+  local function evict(id, rec, reason, why)
+    if rec.status == 'pending' then
+      allow_full()
+      rec.status, rec.ended, rec.failure = 'aborted', now, { reason = reason, task = '', message = '' }
+      report_end(ended, id, rec, reason)
+      history.count(reason)
+      events.checkpoint('aborted', id, rec)
     end
-    forget(newest)
-    places = places - 1
+    remove_record(id, rec, why)
   end
-  local passed, gone = 0, 0
-  while places > 1 do
-    local ids = redis.call('ZRANGE', base .. 'retained', passed, passed + 99)
-    for _, id in ipairs(ids) do
-      if places <= 1 or passed == looks or gone == 100 or not some_over() then
-        return
-      end
-      local rec = read_record(id)
-      if not rec then
-        forget(id)
-      elseif over(rec) and not leased(id) then
-        remove_record(id, rec, 'retention')
-        evicted[#evicted + 1] = id
-        gone, sum = gone + 1, sum - rec.bytes
-      else
-        passed = passed + 1
-      end
-      places = places - 1
-    end
-    if #ids < 100 then
+
+  local function leased(id)
+    return redis.call('ZCOUNT', checkpoint_key(id, 'leases'), integer(now), '+inf') > 0
+  end
+
+  local function trim_ended()
+    if not crowded then
       return
     end
+    crowded = false
+    local over = redis.call('ZCARD', base .. 'remains') - 20
+    if over <= 0 then
+      return
+    end
+    for _, id in ipairs(redis.call('ZRANGE', base .. 'remains', 0, math.min(over, 100) - 1)) do
+      local rec = read_record(id)
+      if rec then
+        remove_record(id, rec, 'retention')
+        evicted[#evicted + 1] = id
+      else
+        forget(id)
+      end
+    end
+  end
+
+  -- The sum of the bytes of what is retained. It is kept from the first moment on at which
+  -- somebody needs it.
+  local function retained_bytes()
+    local known = redis.call('HGET', base .. 'job', 'rbytes')
+    if known then
+      return tonumber(known)
+    end
+    local sum = 0
+    for _, id in ipairs(redis.call('ZRANGE', base .. 'retained', 0, -1)) do
+      local rec = read_record(id)
+      sum = sum + (rec and rec.bytes or 0)
+    end
+    allow_full()
+    redis.call('HSET', base .. 'job', 'rbytes', integer(sum))
+    return sum
+  end
+
+  -- Walks over the completed, unpinned ones, oldest first, and removes each that is too many, too
+  -- old, or without which they have too many bytes together. limits is "keep|age|bytes" of the
+  -- server, 0 is no limit; the job's own settings win. A leased one waits for a later call and
+  -- counts as kept until then, and the newest one always stays. At most 100 are removed and
+  -- looks passed over; the sweep goes on with the rest.
+  local function apply_retention(limits, looks)
+    local own = redis.call('HMGET', base .. 'job', 's_keep', 's_age', 's_bytes')
+    local keep, age, bytes = string.match(limits, '^(%d+)|(%d+)|(%d+)$')
+    keep, age, bytes = tonumber(own[1] or keep), tonumber(own[2] or age), tonumber(own[3] or bytes)
+    local places = redis.call('ZCARD', base .. 'retained')
+    local sum = bytes > 0 and places > 1 and retained_bytes() or 0
+
+    -- places are those from the present one on to the newest.
+    local function over(rec)
+      return keep > 0 and places > keep or age > 0 and now - rec.ended > age or bytes > 0 and sum > bytes
+    end
+    local function some_over()
+      return keep > 0 and places > keep or age > 0 or bytes > 0 and sum > bytes
+    end
+    -- The newest one that is ours stays, so nothing of others may stand in its place.
+    while places > 1 and some_over() do
+      local newest = redis.call('ZRANGE', base .. 'retained', -1, -1)[1]
+      if read_record(newest) then
+        break
+      end
+      forget(newest)
+      places = places - 1
+    end
+    local passed, gone = 0, 0
+    while places > 1 do
+      local ids = redis.call('ZRANGE', base .. 'retained', passed, passed + 99)
+      for _, id in ipairs(ids) do
+        if places <= 1 or passed == looks or gone == 100 or not some_over() then
+          return
+        end
+        local rec = read_record(id)
+        if not rec then
+          forget(id)
+        elseif over(rec) and not leased(id) then
+          remove_record(id, rec, 'retention')
+          evicted[#evicted + 1] = id
+          gone, sum = gone + 1, sum - rec.bytes
+        else
+          passed = passed + 1
+        end
+        places = places - 1
+      end
+      if #ids < 100 then
+        return
+      end
+    end
+  end
+
+  -- The job's field clock is an upper bound of every pending start, so that a step back of
+  -- the clock shows without reading any record.
+  expire_overdue = function(limit)
+    local seen = redis.call('HGET', base .. 'job', 'clock')
+    if seen and now < tonumber(seen) then
+      allow_full()
+      for _, id in ipairs(redis.call('ZRANGE', base .. 'pending', 0, 999)) do
+        local rec = read_record(id)
+        if rec and now < rec.start then
+          rebase(id, rec)
+        end
+      end
+      redis.call('HSET', base .. 'job', 'clock', integer(now))
+    end
+    local late = redis.call('ZRANGEBYSCORE', base .. 'deadlines', '-inf', '(' .. integer(now), 'LIMIT', 0, limit)
+    if #late == 0 then
+      return
+    end
+    allow_full()
+    for _, id in ipairs(late) do
+      local rec = read_record(id)
+      if not rec or rec.status ~= 'pending' then
+        redis.call('ZREM', base .. 'deadlines', id)
+        redis.call('ZREM', base .. 'pending', id)
+      elseif overdue(rec) then
+        expire(id, rec)
+      elseif rec.timeout > 0 then
+        redis.call('ZADD', base .. 'deadlines', integer(rec.start + rec.timeout), id)
+      else
+        redis.call('ZREM', base .. 'deadlines', id)
+      end
+    end
+  end
+
+  ends.retain, ends.release, ends.forget, ends.leased = retain, release, forget, leased
+  ends.end_uncompleted, ends.complete_pending, ends.rebase = end_uncompleted, complete_pending, rebase
+  ends.expire, ends.expire_overdue = expire, expire_overdue
+  ends.remove_record, ends.evict, ends.trim_ended, ends.apply_retention = remove_record, evict, trim_ended, apply_retention
+end)
+
+before_answer = function()
+  if crowded then
+    ends.trim_ended()
+  end
+  if log then
+    events.close()
   end
 end
 
@@ -287,42 +335,8 @@ local function settle(id, rec)
     return
   end
   if now < rec.start then
-    rebase(id, rec)
+    ends.rebase(id, rec)
   elseif overdue(rec) then
-    expire(id, rec)
-  end
-end
-
--- The job's field clock is an upper bound of every pending start, so that a step back of
--- the clock shows without reading any record.
-expire_overdue = function(limit)
-  local seen = redis.call('HGET', base .. 'job', 'clock')
-  if seen and now < tonumber(seen) then
-    allow_full()
-    for _, id in ipairs(redis.call('ZRANGE', base .. 'pending', 0, 999)) do
-      local rec = read_record(id)
-      if rec and now < rec.start then
-        rebase(id, rec)
-      end
-    end
-    redis.call('HSET', base .. 'job', 'clock', integer(now))
-  end
-  local late = redis.call('ZRANGEBYSCORE', base .. 'deadlines', '-inf', '(' .. integer(now), 'LIMIT', 0, limit)
-  if #late == 0 then
-    return
-  end
-  allow_full()
-  for _, id in ipairs(late) do
-    local rec = read_record(id)
-    if not rec or rec.status ~= 'pending' then
-      redis.call('ZREM', base .. 'deadlines', id)
-      redis.call('ZREM', base .. 'pending', id)
-    elseif overdue(rec) then
-      expire(id, rec)
-    elseif rec.timeout > 0 then
-      redis.call('ZADD', base .. 'deadlines', integer(rec.start + rec.timeout), id)
-    else
-      redis.call('ZREM', base .. 'deadlines', id)
-    end
+    ends.expire(id, rec)
   end
 end

@@ -4,113 +4,117 @@
 -- parseEvent (events.go), with miss once for each missing task. Its end is the job's field evlast,
 -- which answering moves: all events of a step are there when the first waiter is woken.
 --
--- Functions:
---   open_log()                the log's end: { epoch, seq, keep }; what raises the epoch sets it here
+-- Functions of the lazy table events:
+--   open()                    the log's end: { epoch, seq, keep }; what raises the epoch sets it here
 --   emit(kind, id, fields)    appends one event about a checkpoint, "" for none; fields is a list
---   checkpoint_event(kind, id, rec, why)
+--   checkpoint(kind, id, rec, why)
 --                             appends checkpoint.<kind>, as rec is now; why is for deleted ones.
 --                             rec.failure is { reason, task, message } of one that failed
 --   failure_of(id, rec)       that failure, read from the record of one that ended uncompleted
---   close_log()               saves the end and wakes who listens; answering calls it
+--   add_failure(fields, failure)
+--                             appends it to the fields of an event
+--   close()                   saves the end and wakes who listens; answering calls it if log is set
 
 local log
 
-local function open_log()
-  if not log then
-    local field = redis.call('HMGET', base .. 'job', 'epoch', 'evlast', 'd_events')
-    local seq = string.match(field[2] or '', '%-(%d+)$')
-    log = { epoch = tonumber(field[1] or '0'), seq = tonumber(seq or '0'), keep = field[3] or '10000' }
+local events = lazily(function(events)
+  function events.open()
+    if not log then
+      local field = redis.call('HMGET', base .. 'job', 'epoch', 'evlast', 'd_events')
+      local seq = string.match(field[2] or '', '%-(%d+)$')
+      log = { epoch = tonumber(field[1] or '0'), seq = tonumber(seq or '0'), keep = field[3] or '10000' }
+    end
+    return log
   end
-  return log
-end
 
-local function append_event(fields)
-  log.seq = log.seq + 1
-  log.last = integer(log.epoch) .. '-' .. integer(log.seq)
-  local added = redis.pcall('XADD', base .. 'events', 'MAXLEN', '~', log.keep, log.last, unpack(fields))
-  return type(added) == 'string'
-end
+  local function append_event(fields)
+    log.seq = log.seq + 1
+    log.last = integer(log.epoch) .. '-' .. integer(log.seq)
+    local added = redis.pcall('XADD', base .. 'events', 'MAXLEN', '~', log.keep, log.last, unpack(fields))
+    return type(added) == 'string'
+  end
 
--- A log that is ahead of its job's hash, which somebody must have removed, would refuse every
--- event, and with it leave every change half written.
-local function emit(kind, id, fields)
-  open_log()
-  local all = { 'type', kind, 'at', integer(now), 'id', id }
-  for _, value in ipairs(fields) do
-    all[#all + 1] = value
-  end
-  if append_event(all) then
-    return
-  end
-  local newest = redis.pcall('XREVRANGE', base .. 'events', '+', '-', 'COUNT', 1)
-  if newest.err or not newest[1] then
-    return
-  end
-  log.seq = math.max(log.seq, tonumber(string.match(newest[1][1], '%-(%d+)$')))
-  if not append_event(all) then
-    redis.call('UNLINK', base .. 'events')
-    append_event(all)
-  end
-end
-
-local function failure_of(id, rec)
-  if not rec.failure then
-    local field = redis.call('HMGET', base .. id, 'reason', 'ftask', 'fmsg')
-    rec.failure = { reason = field[1] or '', task = field[2] or '', message = field[3] or '' }
-  end
-  return rec.failure
-end
-
-local function failure_fields(fields, failure)
-  for _, field in ipairs({ { 'reason', failure.reason }, { 'task', failure.task }, { 'msg', failure.message } }) do
-    if field[2] ~= '' then
-      fields[#fields + 1] = field[1]
-      fields[#fields + 1] = field[2]
+  -- A log that is ahead of its job's hash, which somebody must have removed, would refuse every
+  -- event, and with it leave every change half written.
+  function events.emit(kind, id, fields)
+    events.open()
+    local all = { 'type', kind, 'at', integer(now), 'id', id }
+    for _, value in ipairs(fields) do
+      all[#all + 1] = value
+    end
+    if append_event(all) then
+      return
+    end
+    local newest = redis.pcall('XREVRANGE', base .. 'events', '+', '-', 'COUNT', 1)
+    if newest.err or not newest[1] then
+      return
+    end
+    log.seq = math.max(log.seq, tonumber(string.match(newest[1][1], '%-(%d+)$')))
+    if not append_event(all) then
+      redis.call('UNLINK', base .. 'events')
+      append_event(all)
     end
   end
-end
 
-local function checkpoint_event(kind, id, rec, why)
-  local fields = { 'status', rec.status, 'req', integer(rec.required), 'acked', integer(rec.acked) }
-  local function add(name, value)
-    fields[#fields + 1] = name
-    fields[#fields + 1] = value
-  end
-  if rec.status == 'pending' then
-    if rec.timeout > 0 then
-      add('deadline', integer(rec.start + rec.timeout))
+  function events.failure_of(id, rec)
+    if not rec.failure then
+      local field = redis.call('HMGET', base .. id, 'reason', 'ftask', 'fmsg')
+      rec.failure = { reason = field[1] or '', task = field[2] or '', message = field[3] or '' }
     end
-  else
-    add('dur', integer(math.max(0, rec.ended - rec.start)))
+    return rec.failure
   end
-  if rec.status == 'completed' then
-    add('entries', integer(rec.entries))
-    add('bytes', integer(rec.bytes))
-  elseif rec.status ~= 'pending' then
-    failure_fields(fields, failure_of(id, rec))
-  end
-  if why then
-    add('why', why)
-  end
-  if rec.tasks ~= '' and rec.status ~= 'completed' then
-    local names = redis.pcall('ZRANGE', base .. 'missing:' .. rec.tasks, 0, 19)
-    for i = 1, #names do
-      add('miss', names[i])
+
+  function events.add_failure(fields, failure)
+    for _, field in ipairs({ { 'reason', failure.reason }, { 'task', failure.task }, { 'msg', failure.message } }) do
+      if field[2] ~= '' then
+        fields[#fields + 1] = field[1]
+        fields[#fields + 1] = field[2]
+      end
     end
   end
-  emit('checkpoint.' .. kind, id, fields)
-end
 
--- An ACL may forbid to publish; whoever listens then looks once a second.
-local function close_log()
-  if not log or not log.last then
-    return
+  function events.checkpoint(kind, id, rec, why)
+    local fields = { 'status', rec.status, 'req', integer(rec.required), 'acked', integer(rec.acked) }
+    local function add(name, value)
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
+    end
+    if rec.status == 'pending' then
+      if rec.timeout > 0 then
+        add('deadline', integer(rec.start + rec.timeout))
+      end
+    else
+      add('dur', integer(math.max(0, rec.ended - rec.start)))
+    end
+    if rec.status == 'completed' then
+      add('entries', integer(rec.entries))
+      add('bytes', integer(rec.bytes))
+    elseif rec.status ~= 'pending' then
+      events.add_failure(fields, events.failure_of(id, rec))
+    end
+    if why then
+      add('why', why)
+    end
+    if rec.tasks ~= '' and rec.status ~= 'completed' then
+      local names = redis.pcall('ZRANGE', base .. 'missing:' .. rec.tasks, 0, 19)
+      for i = 1, #names do
+        add('miss', names[i])
+      end
+    end
+    events.emit('checkpoint.' .. kind, id, fields)
   end
-  redis.call('HSET', base .. 'job', 'evlast', log.last)
-  log.last = nil
-  local prefix, job = base, 'default'
-  if not default_job then
-    prefix, job = string.match(base, '^(.*){([^{}]*)}:$')
+
+  -- An ACL may forbid to publish; whoever listens then looks once a second.
+  function events.close()
+    if not log.last then
+      return
+    end
+    redis.call('HSET', base .. 'job', 'evlast', log.last)
+    log.last = nil
+    local prefix, job = base, 'default'
+    if not default_job then
+      prefix, job = string.match(base, '^(.*){([^{}]*)}:$')
+    end
+    redis.pcall('PUBLISH', prefix .. 'wake', job)
   end
-  redis.pcall('PUBLISH', prefix .. 'wake', job)
-end
+end)

@@ -94,12 +94,12 @@ local function create(job, place, s, what)
     name_tasks(token, what, s)
   end
   local made = view(id)
-  expire_overdue(100)
+  ends.expire_overdue(100)
   if place.lost then
-    open_log().seq = open_log().seq + 1000
+    events.open().seq = events.open().seq + 1000
   end
-  count('triggered')
-  checkpoint_event('triggered', id, {
+  history.count('triggered')
+  events.checkpoint('triggered', id, {
     status = 'pending', required = what.required, acked = 0, start = now, timeout = timeout, tasks = token,
   })
   return made

@@ -69,9 +69,9 @@ for _, id in ipairs(redis.call('ZRANGE', base .. 'pending', 0, -1)) do
   local rec = read_record(id)
   if rec and rec.status == 'pending' then
     if overdue(rec) then
-      expire(id, rec)
+      ends.expire(id, rec)
     else
-      end_uncompleted(id, rec, { status = 'aborted', reason = 'superseded' })
+      ends.end_uncompleted(id, rec, { status = 'aborted', reason = 'superseded' })
     end
     stopped[#stopped + 1] = id
   else
@@ -90,7 +90,7 @@ if latest then
   found[1] = view(latest)
   hold(latest, epoch)
 end
-open_log().epoch = job.epoch + 1
-emit('job.recovered_epoch', latest or '', {})
+events.open().epoch = job.epoch + 1
+events.emit('job.recovered_epoch', latest or '', {})
 remember(repeat_name, repeat_ttl, latest or '-', epoch, token, stopped, fingerprint)
 return answer('ok', { epoch, '0', found, unpack(stopped) })

@@ -15,8 +15,8 @@
 local limits, step = ARGV[2], tonumber(ARGV[3])
 local late = '(' .. integer(now)
 
-expire_overdue(step)
-apply_retention(limits, 1000)
+ends.expire_overdue(step)
+ends.apply_retention(limits, 1000)
 
 local uploads = redis.call('ZRANGEBYSCORE', base .. 'uploads', '-inf', late, 'LIMIT', 0, step)
 for _, member in ipairs(uploads) do

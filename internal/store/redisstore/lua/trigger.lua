@@ -66,7 +66,7 @@ end
 local own = settings(14)
 local rested = ARGV[10] == '1' and 0 or pause_ends(own.pause)
 if rested > now then
-  expire_overdue(100)
+  ends.expire_overdue(100)
   drop_staged()
   return refuse({ 'min_pause', integer(rested - now) })
 end
@@ -74,7 +74,7 @@ local pending = pending_now()
 if pending >= own.cap then
   local first = redis.call('ZRANGEBYSCORE', base .. 'deadlines', integer(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   local wait = first[2] and tonumber(first[2]) - now or 0
-  expire_overdue(100)
+  ends.expire_overdue(100)
   drop_staged()
   return refuse({ 'too_many_pending', integer(pending), integer(own.cap), integer(wait) })
 end

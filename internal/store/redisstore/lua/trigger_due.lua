@@ -46,7 +46,7 @@ end
 local function save(made)
   redis.call('HSET', base .. 'job', 'due', integer(due), 'sch_last', state.last, 'sch_at', state.at, 'sch_id', state.id,
     'sch_triggered', integer(state.triggered), 'sch_skipped', integer(state.skipped), 'sch_missed', integer(state.missed), noted(s))
-  expire_overdue(100)
+  ends.expire_overdue(100)
   local done = reply(made)
   keep_answer(token, done)
   return done

@@ -48,12 +48,12 @@ redis.call('HSET', base .. id, unpack(changes))
 -- What retention and the trimming of ended ones count are the unpinned.
 if pin == '1' then
   redis.call('SADD', base .. 'pinned', id)
-  release(id, rec)
+  ends.release(id, rec)
   redis.call('ZREM', base .. 'remains', id)
 elseif pin == '0' then
   redis.call('SREM', base .. 'pinned', id)
   if rec.status == 'completed' then
-    retain(id, rec)
+    ends.retain(id, rec)
   elseif rec.status ~= 'pending' then
     redis.call('ZADD', base .. 'remains', id, id)
   end
