@@ -202,7 +202,6 @@ func (s *scheduler) answered(job string, result DueResult, err error) (report bo
 		for _, other := range s.jobs {
 			other.unanswered = time.Time{}
 		}
-		s.rouse(now)
 	}
 	switch {
 	case code == CodeJobNotFound, err == nil && result.Schedule.Due == 0:

@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
@@ -386,99 +384,4 @@ func TestTheSchedulerEndsInTheMiddleOfACall(t *testing.T) {
 			t.Errorf("stopping was reported as %d failures", told)
 		}
 	})
-}
-
-func TestScheduleTellsWhyNothingIsTriggeredNow(t *testing.T) {
-	t.Parallel()
-	const now = 1_000_000
-	interval, pause := new(int64(60_000)), new(int64(10_000))
-	for _, tc := range []struct {
-		name  string
-		state coordinator.JobState
-		due   int64
-		want  map[coordinator.DelayReason]int64 // and until when
-	}{
-		{"no schedule", coordinator.JobState{}, 0, map[coordinator.DelayReason]int64{coordinator.DelayOff: 0}},
-		{
-			"no schedule, and paused",
-			coordinator.JobState{Settings: coordinator.JobSettings{Paused: true}},
-			0,
-			map[coordinator.DelayReason]int64{coordinator.DelayOff: 0, coordinator.DelayPaused: 0},
-		},
-		{
-			"paused, with a due time left over",
-			coordinator.JobState{Settings: coordinator.JobSettings{IntervalMs: interval, Paused: true}, Schedule: coordinator.ScheduleState{Due: now + 5}},
-			0,
-			map[coordinator.DelayReason]int64{coordinator.DelayPaused: 0},
-		},
-		{
-			"due in a moment",
-			coordinator.JobState{Settings: coordinator.JobSettings{IntervalMs: interval}, Schedule: coordinator.ScheduleState{Due: now + 5}},
-			now + 5,
-			map[coordinator.DelayReason]int64{coordinator.DelayNotDue: now + 5},
-		},
-		{
-			"due now",
-			coordinator.JobState{Settings: coordinator.JobSettings{IntervalMs: interval}, Schedule: coordinator.ScheduleState{Due: now}},
-			now, nil,
-		},
-		{
-			"resting",
-			coordinator.JobState{
-				Settings: coordinator.JobSettings{IntervalMs: interval, MinPauseMs: pause}, LastCompletedAt: now - 4000,
-				Schedule: coordinator.ScheduleState{Due: now},
-			},
-			now,
-			map[coordinator.DelayReason]int64{coordinator.DelayMinPause: now + 6000},
-		},
-		{
-			"everything at once",
-			coordinator.JobState{
-				Settings:        coordinator.JobSettings{IntervalMs: interval, MinPauseMs: pause, MaxConcurrent: new(2)},
-				LastCompletedAt: now, Pending: 2, Schedule: coordinator.ScheduleState{Due: now + 1},
-			},
-			now + 1,
-			map[coordinator.DelayReason]int64{
-				coordinator.DelayNotDue: now + 1, coordinator.DelayMinPause: now + 10_000, coordinator.DelayTooManyPending: 0,
-			},
-		},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			store := newLogStore()
-			tc.state.Job = "default"
-			store.jobs["default"].state = tc.state
-			store.skewMs = now - time.Now().UnixMilli()
-			c := coordinator.New(&frozenStore{store, now}, coordinator.Options{Settings: coordinator.DefaultSettings()})
-			got, err := c.Schedule(t.Context(), "default")
-			if err != nil {
-				t.Fatal(err)
-			}
-			delays := map[coordinator.DelayReason]int64{}
-			for _, delay := range got.Delays {
-				if delays[delay.Reason] = delay.Until; delay.Detail == "" {
-					t.Errorf("%s says nothing", delay.Reason)
-				}
-			}
-			if tc.want == nil {
-				tc.want = map[coordinator.DelayReason]int64{}
-			}
-			if diff := cmp.Diff(tc.want, delays); diff != "" || got.State.Due != tc.due {
-				t.Errorf("due %d, delays %s", got.State.Due, diff)
-			}
-		})
-	}
-}
-
-// frozenStore is a logStore whose clock stands.
-type frozenStore struct {
-	*logStore
-
-	at int64
-}
-
-func (s *frozenStore) Job(ctx context.Context, job string) (coordinator.JobState, error) {
-	state, err := s.logStore.Job(ctx, job)
-	state.ObservedAt = s.at
-	return state, err
 }
