@@ -77,7 +77,7 @@ func drawDefaults(rt *rapid.T) coordinator.Settings {
 	defaults.TolerableFailures = rapid.IntRange(0, 2).Draw(rt, "tolerable failures")
 	defaults.MinPauseMs = rapid.SampledFrom([]int64{0, 0, 0, 700}).Draw(rt, "pause")
 	defaults.IntervalMs = rapid.SampledFrom([]int64{0, 1000}).Draw(rt, "interval")
-	defaults.MaxAgeMs = rapid.SampledFrom([]int64{0, 0, 31_000}).Draw(rt, "age")
+	defaults.MaxAgeMs = rapid.SampledFrom([]int64{0, 0, 999, 31_000}).Draw(rt, "age")
 	defaults.MaxBytes = rapid.SampledFrom([]int64{0, 0, 100, coordinator.ChunkBytes + 50}).Draw(rt, "bytes")
 	return defaults
 }
