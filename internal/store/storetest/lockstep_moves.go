@@ -71,7 +71,7 @@ func whichCondition(rt *rapid.T, of string) func(*player) coordinator.Preconditi
 // changes are the calls that change checkpoints.
 func (g *game) changes() map[string]func(*rapid.T) move {
 	return map[string]func(*rapid.T) move{
-		"trigger": g.drawTrigger, "trigger again": g.drawTrigger, "ack": g.drawAck, "ack again": g.drawAck, "ack more": g.drawAck,
+		"trigger": g.drawTrigger, "trigger again": g.drawTrigger, "trigger and complete": g.drawCompleted, "trigger and complete again": g.drawCompleted, "ack": g.drawAck, "ack again": g.drawAck, "ack more": g.drawAck,
 		"complete": func(rt *rapid.T) move {
 			n, force := g.which(rt), rapid.Bool().Draw(rt, "force")
 			return func(p *player) string {
@@ -187,6 +187,21 @@ func (g *game) drawTrigger(rt *rapid.T) move {
 			p.ids = append(p.ids, result.Checkpoint.ID)
 		}
 		return fmt.Sprintf("repeated %v %s", result.Repeated, p.answer(result.Checkpoint, err))
+	}
+}
+
+// drawCompleted makes a checkpoint and completes it, or retention would seldom have much
+// to choose from.
+func (g *game) drawCompleted(rt *rapid.T) move {
+	content := gamePart("z", rapid.IntRange(1, 4).Draw(rt, "part"))
+	return func(p *player) string {
+		result, err := p.rig.store.Trigger(p.rig.t.Context(), p.rig.triggerCall(forced(), timeout(60_000)))
+		if err != nil {
+			return p.refusal(err)
+		}
+		p.ids = append(p.ids, result.Checkpoint.ID)
+		call := p.rig.ackCall(result.Checkpoint.ID, item("z", with(content)))
+		return p.ackAnswer(p.rig.store.Acknowledge(p.rig.t.Context(), call))
 	}
 }
 
