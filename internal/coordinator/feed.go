@@ -49,8 +49,10 @@ type feed struct {
 
 	// What many wait for together.
 	pending sharedRead[pendingView]
-	latest  sharedRead[CheckpointDetail]
-	one     sharedRead[CheckpointDetail]
+	// arriving is the same for those who have only just come.
+	arriving freshRead[pendingView]
+	latest   sharedRead[CheckpointDetail]
+	one      sharedRead[CheckpointDetail]
 }
 
 // stretch are the newest events of a log.

@@ -20,12 +20,26 @@ type pendingCheckpoint struct {
 	names map[string]bool
 }
 
-// sharedPending answers from a view that all waiters of a job share. ok is false where
-// that does not tell what this task has to do.
+// sharedPending answers from a view that all waiters of a job share: of turn or later, or,
+// where that is 0, read after the call. ok is false where that does not tell what this
+// task has to do, or nobody else is there to share it.
 func (c *Coordinator) sharedPending(ctx context.Context, f *feed, turn uint64, list ListCall) (result ListResult, ok bool, err error) {
-	view, err := f.pending.get(ctx, turn, 0, func(ctx context.Context) (pendingView, error) {
-		return c.pendingView(ctx, list.Job, f.crowd() > sharedTaskPages)
-	})
+	crowd := f.crowd() > sharedTaskPages
+	var view pendingView
+	switch {
+	case turn > 0:
+		view, err = f.pending.get(ctx, turn, 0, func(ctx context.Context) (pendingView, error) {
+			return c.pendingView(ctx, list.Job, crowd)
+		})
+	case crowd:
+		// Mostly nothing is pending yet, and a whole fleet comes back at once. Names are not
+		// worth their pages here: those who come one by one would read them one by one.
+		view, err = f.arriving.get(ctx, func(ctx context.Context) (pendingView, error) {
+			return c.pendingView(ctx, list.Job, false)
+		})
+	default:
+		return ListResult{}, false, nil
+	}
 	if err != nil || view.more {
 		return ListResult{}, false, err
 	}

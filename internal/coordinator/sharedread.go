@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -50,10 +51,51 @@ func (s *sharedRead[T]) get(ctx context.Context, turn uint64, id int64, read fun
 	}
 	s.mu.Unlock()
 	if mine {
-		// The others need it also when this client goes away.
-		one.value, one.err = inTime(context.WithoutCancel(ctx), read)
-		close(one.done)
+		one.read(ctx, read)
 	}
+	return one.wait(ctx)
+}
+
+// freshRead is an answer for many who come at the same time: whoever comes while one is
+// being read shares the next, which begins after all of them came.
+type freshRead[T any] struct {
+	mu            sync.Mutex
+	running, next *oneRead[T]
+}
+
+// get gives an answer that was read after the call.
+func (f *freshRead[T]) get(ctx context.Context, read func(context.Context) (T, error)) (T, error) {
+	f.mu.Lock()
+	before, one := f.running, f.next
+	mine := one == nil
+	if mine {
+		one = &oneRead[T]{done: make(chan struct{})}
+		f.next = one
+	}
+	f.mu.Unlock()
+	if mine {
+		if before != nil {
+			<-before.done
+		}
+		f.mu.Lock()
+		f.running, f.next = one, nil
+		f.mu.Unlock()
+		one.read(ctx, read)
+	}
+	return one.wait(ctx)
+}
+
+// read finds the answer, also for others, who need it when this client goes away.
+func (one *oneRead[T]) read(ctx context.Context, read func(context.Context) (T, error)) {
+	defer close(one.done)
+	one.err = ErrInternal(errReadPanicked) // unless it comes to something else
+	one.value, one.err = inTime(context.WithoutCancel(ctx), read)
+}
+
+var errReadPanicked = errors.New("the read that this answer was shared with panicked")
+
+// wait gives the answer when it is there.
+func (one *oneRead[T]) wait(ctx context.Context) (T, error) {
 	select {
 	case <-one.done:
 		return one.value, one.err
@@ -63,11 +105,11 @@ func (s *sharedRead[T]) get(ctx context.Context, turn uint64, id int64, read fun
 	}
 }
 
-// getShared is Get for one who waits; f is nil for a read of its own.
+// getShared is Get for one who waits; without a feed or a turn it reads for itself.
 func (c *Coordinator) getShared(ctx context.Context, f *feed, turn uint64, ref Ref) (CheckpointDetail, error) {
 	read := func(ctx context.Context) (CheckpointDetail, error) { return c.Get(ctx, ref) }
 	switch {
-	case f == nil:
+	case f == nil || turn == 0:
 		return inTime(ctx, read)
 	case ref.ID == Latest:
 		return f.latest.get(ctx, turn, ref.ID, read)

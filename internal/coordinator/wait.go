@@ -12,9 +12,9 @@ var ErrDraining = errors.New("the server is draining")
 
 // await calls check at once, then after events that matter, until it is satisfied or
 // fails, the wait is over, or the server drains; then once more. Thousands wait for the
-// same event, so a waiter costs one timer and no goroutine. After an event check is
-// handed the feed and its turn, and may share an answer that was read at that turn or
-// later: all of it was then read after the waiter came.
+// same event, so a waiter costs one timer and no goroutine. check is handed the feed, and
+// after an event its turn: it may then share an answer that was read at that turn or
+// later, which is after the waiter came.
 func (c *Coordinator) await(
 	ctx context.Context, job string, wait time.Duration, matters func(*Event) bool, check func(f *feed, turn uint64) (done bool, err error),
 ) error {
@@ -32,7 +32,7 @@ func (c *Coordinator) await(
 	// From before the first check on, or what happens right after it would be missed. The
 	// feed may lag, which makes another check and no harm.
 	seen := feed.now.Load()
-	done, err := apart(func() (bool, error) { return check(nil, 0) })
+	done, err := apart(func() (bool, error) { return check(feed, 0) })
 	for !done && err == nil {
 		select {
 		case <-seen.changed:
@@ -44,10 +44,10 @@ func (c *Coordinator) await(
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-over.C:
-			_, err = check(nil, 0)
+			_, err = check(feed, 0)
 			return err
 		case <-c.draining:
-			_, err = check(nil, 0)
+			_, err = check(feed, 0)
 			return err
 		}
 	}

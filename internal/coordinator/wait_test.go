@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -306,4 +307,31 @@ func TestPollsRefuseWhatReadsRefuse(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+func TestThousandsWhoComeAtOnceShareTheirFirstLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLogStore(coordinator.DefaultJob)
+		store.before = func(_ context.Context, call string) {
+			if call == "list" {
+				time.Sleep(time.Millisecond) // so that the others come meanwhile
+			}
+		}
+		c := coordinator.New(store, coordinator.Options{})
+		const waiters = 5000
+		var all sync.WaitGroup
+		for n := range waiters {
+			all.Go(func() {
+				if ids, err := pendings(t.Context(), c, strconv.Itoa(n)); err != nil || len(ids) != 0 {
+					t.Errorf("waiter %d found %v (%v) where nothing is", n, ids, err)
+				}
+			})
+		}
+		all.Wait()
+		// One look at the beginning, of a few for themselves, and one at the end.
+		if looks := store.counted("list"); looks > 100 {
+			t.Errorf("%d waiters looked %d times", waiters, looks)
+		}
+	})
 }
