@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sort"
@@ -124,6 +125,19 @@ func (f *feeds) heard(state *JobState) {
 	defer f.mu.Unlock()
 	if feed := f.byJob[state.Job]; feed != nil {
 		feed.heard(state)
+	}
+}
+
+// missed pokes the feeds of jobs that are not among all, which are by name: they were
+// deleted, and of a job without checkpoints no event tells of that.
+func (f *feeds) missed(all []JobState) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for job, feed := range f.byJob {
+		_, found := slices.BinarySearchFunc(all, job, func(state JobState, job string) int { return cmp.Compare(state.Job, job) })
+		if !found {
+			feed.poke()
+		}
 	}
 }
 

@@ -364,6 +364,27 @@ func TestADeletedJobEndsItsWatchersAndMayComeBack(t *testing.T) {
 	})
 }
 
+// No event tells of the deletion of a job without checkpoints, so that nothing wakes.
+func TestADeletionThatNoEventTellsOfEndsWatchersAtTheNextLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLogStore("orders")
+		c, stop := running(t, store, coordinator.Options{})
+		defer stop()
+		watcher, err := c.Watch(t.Context(), "orders", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watcher.Close()
+		store.set(func() { delete(store.jobs, "orders") })
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if _, err := watcher.Next(ctx); coordinator.CodeOf(err) != coordinator.CodeJobNotFound {
+			t.Errorf("the watcher was told %v", err)
+		}
+	})
+}
+
 func isRefusal(err error) bool {
 	_, refusal := errors.AsType[*coordinator.Error](err)
 	return refusal

@@ -81,10 +81,14 @@ func (j *JobState) Freshness(effective Settings) Freshness {
 // Jobs reads the state of every job, by name.
 func (c *Coordinator) Jobs(ctx context.Context) ([]JobState, error) {
 	jobs, err := call(c, "jobs", func() ([]JobState, error) { return c.store.Jobs(ctx) })
+	if err != nil {
+		return nil, err
+	}
 	for i := range jobs {
 		c.heard(&jobs[i])
 	}
-	return jobs, err
+	c.feeds.missed(jobs)
+	return jobs, nil
 }
 
 // heard passes on what a state says to those who wait for it.
