@@ -116,8 +116,8 @@ func (c *Coordinator) PutJob(ctx context.Context, job string, settings JobSettin
 	if err := f.err(); err != nil {
 		return PutJobResult{}, err
 	}
-	if len(settings.Tasks) > MaxTasks {
-		return PutJobResult{}, ErrLimitExceeded("tasks", MaxTasks, tooManyTasks("The settings name", len(settings.Tasks)))
+	if err := tooManyTasks("The settings name", settings.Tasks); err != nil {
+		return PutJobResult{}, err
 	}
 	settings.NamedTasks = len(settings.Tasks)
 	result, err := call(c, "put_job", func() (PutJobResult, error) {

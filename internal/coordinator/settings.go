@@ -1,9 +1,6 @@
 package coordinator
 
-import (
-	"cmp"
-	"fmt"
-)
+import "cmp"
 
 // MinIntervalMs is the floor of every schedule, as in the seed library: a shorter
 // interval is taken for this one.
@@ -112,33 +109,27 @@ func (s *JobSettings) Over(defaults Settings) Settings {
 
 // check adds the faults of settings in a body.
 func (s *JobSettings) check(f *faults) {
-	number := func(pointer string, value *int64, high int64, unit string) {
+	number := func(pointer string, value *int64, low, high int64, unit string) {
 		if value != nil {
-			f.body(pointer, between(*value, 0, high, unit))
+			f.body(pointer, between(*value, low, high, unit))
 		}
 	}
-	small := func(pointer string, value *int, low, high int64, unit string) {
-		if value != nil {
-			f.body(pointer, between(int64(*value), low, high, unit))
-		}
-	}
-	small("/requiredTaskAcks", s.RequiredTaskAcks, 1, MaxRequiredTaskAcks, "acknowledgements")
-	if s.Tasks != nil {
-		f.tasks(s.Tasks)
-		if s.RequiredTaskAcks != nil && *s.RequiredTaskAcks != len(s.Tasks) {
-			f.body("/requiredTaskAcks", ViolationError(fmt.Sprintf("With tasks it must equal their number, %d; or leave it out.", len(s.Tasks))))
-		}
-	}
-	if s.TimeoutMs != nil && *s.TimeoutMs > MaxTimeoutMs {
-		f.body("/timeoutMs", ViolationError(fmt.Sprintf("A timeout has at most %d milliseconds; 0 is for ever.", int64(MaxTimeoutMs))))
-	}
-	number("/intervalMs", s.IntervalMs, MaxTimeoutMs, "milliseconds")
-	number("/minPauseMs", s.MinPauseMs, MaxTimeoutMs, "milliseconds")
-	small("/maxConcurrentCheckpoints", s.MaxConcurrent, 1, MaxConcurrentUpper, "checkpoints")
-	small("/checkpointsToKeep", s.Keep, 0, MaxID, "checkpoints")
-	number("/checkpointsMaxAgeMs", s.MaxAgeMs, MaxTimeoutMs, "milliseconds")
-	number("/checkpointsMaxBytes", s.MaxBytes, MaxID, "bytes")
-	small("/tolerableFailedCheckpoints", s.TolerableFailures, 0, MaxID, "checkpoints")
-	number("/staleAfterMs", s.StaleAfterMs, MaxTimeoutMs, "milliseconds")
+	f.participants(wide(s.RequiredTaskAcks), s.Tasks)
+	f.timeout(s.TimeoutMs)
+	number("/intervalMs", s.IntervalMs, 0, MaxTimeoutMs, "milliseconds")
+	number("/minPauseMs", s.MinPauseMs, 0, MaxTimeoutMs, "milliseconds")
+	number("/maxConcurrentCheckpoints", wide(s.MaxConcurrent), 1, MaxConcurrentUpper, "checkpoints")
+	number("/checkpointsToKeep", wide(s.Keep), 0, MaxID, "checkpoints")
+	number("/checkpointsMaxAgeMs", s.MaxAgeMs, 0, MaxTimeoutMs, "milliseconds")
+	number("/checkpointsMaxBytes", s.MaxBytes, 0, MaxID, "bytes")
+	number("/tolerableFailedCheckpoints", wide(s.TolerableFailures), 0, MaxID, "checkpoints")
+	number("/staleAfterMs", s.StaleAfterMs, 0, MaxTimeoutMs, "milliseconds")
 	f.body("/description", atMost(s.Description, MaxDescriptionBytes))
+}
+
+func wide(value *int) *int64 {
+	if value == nil {
+		return nil
+	}
+	return new(int64(*value))
 }

@@ -54,18 +54,8 @@ func (c *Coordinator) Trigger(ctx context.Context, request TriggerRequest) (Trig
 func (r TriggerRequest) check() error {
 	var f faults
 	f.param("job", CheckJob(r.Job))
-	if r.RequiredTaskAcks != nil {
-		f.body("/requiredTaskAcks", between(*r.RequiredTaskAcks, 1, MaxRequiredTaskAcks, "acknowledgements"))
-	}
-	if r.Tasks != nil {
-		f.tasks(r.Tasks)
-		if r.RequiredTaskAcks != nil && *r.RequiredTaskAcks != int64(len(r.Tasks)) {
-			f.body("/requiredTaskAcks", ViolationError(fmt.Sprintf("With tasks it must equal their number, %d; or leave it out.", len(r.Tasks))))
-		}
-	}
-	if r.TimeoutMs != nil && *r.TimeoutMs > MaxTimeoutMs {
-		f.body("/timeoutMs", ViolationError(fmt.Sprintf("A timeout has at most %d milliseconds; 0 is for ever.", int64(MaxTimeoutMs))))
-	}
+	f.participants(r.RequiredTaskAcks, r.Tasks)
+	f.timeout(r.TimeoutMs)
 	f.labels(r.Labels)
 	f.body("/description", atMost(r.Description, MaxDescriptionBytes))
 	if r.IdempotencyKey != nil {
@@ -74,13 +64,38 @@ func (r TriggerRequest) check() error {
 	if err := f.err(); err != nil {
 		return err
 	}
-	if len(r.Tasks) > MaxTasks {
-		return ErrLimitExceeded("tasks", MaxTasks, tooManyTasks("The trigger names", len(r.Tasks)))
-	}
-	return nil
+	return tooManyTasks("The trigger names", r.Tasks)
 }
 
-func tooManyTasks(who string, n int) string { return fmt.Sprintf("%s %d tasks", who, n) }
+// tooManyTasks refuses a list of task names that is longer than any may be.
+func tooManyTasks(who string, tasks []string) error {
+	if len(tasks) <= MaxTasks {
+		return nil
+	}
+	return ErrLimitExceeded("tasks", MaxTasks, fmt.Sprintf("%s %d tasks", who, len(tasks)))
+}
+
+// participants adds the faults of who has to acknowledge; required and tasks are nil
+// where that is not said.
+func (f *faults) participants(required *int64, tasks []string) {
+	if required != nil {
+		f.body("/requiredTaskAcks", between(*required, 1, MaxRequiredTaskAcks, "acknowledgements"))
+	}
+	if tasks == nil {
+		return
+	}
+	f.tasks(tasks)
+	if required != nil && *required != int64(len(tasks)) {
+		f.body("/requiredTaskAcks", ViolationError(fmt.Sprintf("With tasks it must equal their number, %d; or leave it out.", len(tasks))))
+	}
+}
+
+// timeout adds the fault of a timeout that is too long; nil is none.
+func (f *faults) timeout(timeoutMs *int64) {
+	if timeoutMs != nil && *timeoutMs > MaxTimeoutMs {
+		f.body("/timeoutMs", ViolationError(fmt.Sprintf("A timeout has at most %d milliseconds; 0 is for ever.", int64(MaxTimeoutMs))))
+	}
+}
 
 // tasks adds the faults of a list of task names: empty, malformed, repeated.
 func (f *faults) tasks(tasks []string) {
