@@ -15,7 +15,8 @@ type Observer interface {
 	Deleted(job string, id int64, why DeletionReason)
 	// Recovered tells of a raised epoch.
 	Recovered(job string, r RecoverResult)
-	// Restored tells of a restore that ran to its end, or broke off with err.
+	// Restored tells of a restore that ran to its end, or broke off with err, and of the
+	// bytes that it moved.
 	Restored(job string, id, bytes int64, err error)
 	// StoreCall tells of one call of the store.
 	StoreCall(operation string, took time.Duration, err error)

@@ -181,7 +181,7 @@ func (r *Restore) renew(every time.Duration) {
 func (r *Restore) WriteRange(w io.Writer, offset, length int64) error {
 	counted := &countingWriter{to: w}
 	err := r.writeRange(counted, offset, length)
-	r.coordinator.observer.Restored(r.checkpoint.Job, r.checkpoint.ID, length, err)
+	r.coordinator.observer.Restored(r.checkpoint.Job, r.checkpoint.ID, counted.written, err)
 	r.record(counted.written, err == nil)
 	return err
 }

@@ -11,9 +11,9 @@ import (
 // TriggerCheckpoint starts a checkpoint, or finds the one that its key started.
 func (s *server) TriggerCheckpoint(ctx context.Context, request api.TriggerCheckpointRequestObject) (api.TriggerCheckpointResponseObject, error) {
 	// Only the end of the checkpoint is waited for, not a store that is away.
-	now, cancel := context.WithTimeout(ctx, exchangeOf(ctx).budget)
+	triggering, cancel := context.WithTimeout(ctx, exchangeOf(ctx).budget)
 	defer cancel()
-	result, err := s.coordinator.Trigger(now, triggerOf(request.Params, request.Body))
+	result, err := s.coordinator.Trigger(triggering, triggerOf(request.Params, request.Body))
 	if err != nil {
 		return nil, err
 	}

@@ -180,8 +180,8 @@ func (s *Store) Close() error {
 }
 
 // mutate applies a change, durable when it returns, and then does what had to wait for
-// that: waking who listens, reports, and removing files. A refused change may have written as well: the
-// expiry of what it refused for.
+// that: waking who listens, reports, and removing files. A refused change may have
+// written as well: the expiry of what it refused for.
 func mutate[T any](ctx context.Context, s *Store, apply func(*step) (T, error)) (T, error) {
 	return commit(ctx, s, false, apply)
 }
