@@ -36,14 +36,3 @@ type Sample struct {
 	// LastTask is the task whose acknowledgement completed it; "" when it was completed by hand.
 	LastTask string
 }
-
-// RestoreRecord is one transfer of a snapshot's bytes.
-type RestoreRecord struct {
-	CheckpointID int64
-	// At is when it ended (Unix ms); the store fills it in.
-	At       int64
-	Bytes    int64
-	Finished bool
-	// By says who asked, as far as that is known.
-	By string
-}

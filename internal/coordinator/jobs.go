@@ -168,7 +168,8 @@ func (c *Coordinator) DeleteJob(ctx context.Context, job string, force bool, con
 			c.scheduler.forget(job)
 			return nil
 		}
-		// The first step met the condition, and may have changed what it is about.
+		// The condition was for the deletion to begin: one that a PUT stopped halfway would
+		// have taken checkpoints all the same.
 		condition = Precondition{}
 	}
 }

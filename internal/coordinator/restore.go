@@ -186,35 +186,6 @@ func (r *Restore) WriteRange(w io.Writer, offset, length int64) error {
 	return err
 }
 
-// countingWriter knows how many bytes went through it.
-type countingWriter struct {
-	to      io.Writer
-	written int64
-}
-
-// Write passes p on.
-func (w *countingWriter) Write(p []byte) (int, error) {
-	n, err := w.to.Write(p)
-	w.written += int64(n)
-	return n, err //nolint:wrapcheck // It is only passed through.
-}
-
-const recordTimeout = 2 * time.Second
-
-// record keeps that the transfer took place. Failing to is no failure of the transfer.
-func (r *Restore) record(bytes int64, finished bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), recordTimeout)
-	defer cancel()
-	_, err := call(r.coordinator, "record_restore", func() (struct{}, error) {
-		return struct{}{}, r.coordinator.store.RecordRestore(ctx, r.checkpoint.Job, RestoreRecord{
-			CheckpointID: r.checkpoint.ID, Bytes: bytes, Finished: finished, By: r.by,
-		})
-	})
-	if err != nil {
-		r.coordinator.observer.BackgroundFailed("record_restore", err)
-	}
-}
-
 func (r *Restore) writeRange(w io.Writer, offset, length int64) error {
 	buffer := buffers.Get().(*[ChunkBytes]byte) //nolint:forcetypeassert // The pool holds nothing else.
 	defer buffers.Put(buffer)
