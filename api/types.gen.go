@@ -970,7 +970,7 @@ type Event struct {
 	ConsecutiveFailures *ConsecutiveFailures `json:"consecutiveFailures,omitempty"`
 }
 
-// EventGap The data of a `gap`, between two places of a job's log what lies between is not known.
+// EventGap The data of a `gap`: what lies between these two places of the job's log is not known.
 type EventGap struct {
 	// Job The job.
 	//
