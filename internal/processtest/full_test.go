@@ -89,6 +89,12 @@ func (f fullRedis) read(ctx context.Context, key string) (string, error) {
 	case "zset":
 		members, err := f.redis.ZRangeWithScores(ctx, key, 0, -1).Result()
 		return fmt.Sprintf("%v", members), err
+	case "stream":
+		events, err := f.redis.XRange(ctx, key, "-", "+").Result()
+		return fmt.Sprintf("%v", events), err
+	case "list":
+		items, err := f.redis.LRange(ctx, key, 0, -1).Result()
+		return fmt.Sprintf("%q", items), err
 	case "none":
 		return "", redis.Nil
 	default:
@@ -138,6 +144,8 @@ func TestAFullRedisRefusesWritesWholeAndStillFreesMemory(t *testing.T) { //nolin
 		{"POST", "/checkpoints", `{"requiredTaskAcks":1}`, typeJSON},
 		{"POST", "/checkpoints", `{"tasks":["a","b"]}`, typeJSON},
 		{"POST", "/checkpoints?job=new", `{"requiredTaskAcks":1}`, typeJSON},
+		{"PUT", "/jobs/default", `{"intervalMs":60000}`, typeJSON},
+		{"PUT", "/jobs/new", `{"tasks":["a","b"]}`, typeJSON},
 		{"POST", at(id, "/acks"), `{"taskId":"task-1"}`, typeJSON},
 		{"POST", at(id, "/acks"), `{"taskId":"task-1","state":{"k":2}}`, typeJSON},
 		{"POST", at(id, "/acks"), `{"acks":[{"taskId":"task-1"},{"taskId":"task-3","state":{"k":2}}]}`, typeJSON},
