@@ -27,7 +27,7 @@ const bareLoopVariable = "CHECKPOINTD_TEST_BARE_LOOP"
 
 func startBareLoop(b *testing.B, clients int) *bareLoop {
 	b.Helper()
-	command := exec.CommandContext(context.WithoutCancel(b.Context()), os.Args[0]) //nolint:gosec // This very binary.
+	command := exec.CommandContext(context.WithoutCancel(b.Context()), os.Args[0])
 	command.Env = append(os.Environ(), fmt.Sprintf("%s=%d", bareLoopVariable, clients))
 	command.Stderr = os.Stderr
 	control, err := command.StdinPipe()

@@ -125,7 +125,7 @@ func (c *crowd) join(b *testing.B, address, request string, until []byte) {
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		b.Fatal(err)
 	}
-	if err := syscall.EpollCtl(c.epoll, syscall.EPOLL_CTL_ADD, fd, &syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(fd)}); err != nil { //nolint:gosec // A descriptor is small.
+	if err := syscall.EpollCtl(c.epoll, syscall.EPOLL_CTL_ADD, fd, &syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(fd)}); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -147,7 +147,7 @@ func (c *crowd) round(b *testing.B, begin func()) int {
 	piece := make([]byte, 64<<10)
 	for len(done) < len(c.fds) {
 		n, err := syscall.EpollWait(c.epoll, events, 20_000)
-		if err == syscall.EINTR { //nolint:errorlint // The system gives it bare.
+		if err == syscall.EINTR {
 			continue
 		}
 		if err != nil || n == 0 {
@@ -177,7 +177,7 @@ func (c *crowd) drain(b *testing.B) {
 	for {
 		n, err := syscall.EpollWait(c.epoll, events, 100)
 		if n <= 0 {
-			if err != nil && err != syscall.EINTR { //nolint:errorlint // See round.
+			if err != nil && err != syscall.EINTR {
 				b.Fatal(err)
 			}
 			return
