@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// codec turns the payload of one kind of source into entries and back.
+type codec interface {
+	encode(payload any) iter.Seq2[Entry, error]
+	decode(entries stored) (any, error)
+}
+
+// stored is the payload of a checkpoint that came from elsewhere: nobody knows its type
+// before a source of its name is registered.
+type stored []Entry
+
+func (s stored) all(yield func(Entry, error) bool) {
+	for _, e := range s {
+		if !yield(e, nil) {
+			return
+		}
+	}
+}
+
+// into reads a payload without its source: a single value, or the entries as a map.
+func (s stored) into(target any) error {
+	if len(s) == 1 && s[0].Key == "" {
+		return unmarshal(s[0].Value, target)
+	}
+	object := make(map[string]json.RawMessage, len(s))
+	for _, e := range s {
+		object[e.Key] = e.Value
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("join the entries: %w", err)
+	}
+	return unmarshal(text, target)
+}
+
+func unmarshal(text []byte, target any) error {
+	if err := json.Unmarshal(text, target); err != nil {
+		return fmt.Errorf("decode: %w", err)
+	}
+	return nil
+}
+
+// storedCodec hands entries on as they are.
+type storedCodec struct{}
+
+func (storedCodec) encode(payload any) iter.Seq2[Entry, error] {
+	s, _ := payload.(stored)
+	return s.all
+}
+
+func (storedCodec) decode(entries stored) (any, error) { return entries, nil }
+
+// valueCodec keeps a payload in one entry.
+type valueCodec[P any] struct{}
+
+func (valueCodec[P]) encode(payload any) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		text, err := json.Marshal(payload)
+		if err != nil {
+			yield(Entry{}, fmt.Errorf("encode: %w", err))
+			return
+		}
+		yield(Entry{Value: text}, nil)
+	}
+}
+
+func (valueCodec[P]) decode(entries stored) (any, error) {
+	var payload P
+	if len(entries) != 1 || entries[0].Key != "" {
+		return nil, errors.New("decode: want a single entry with an empty key")
+	}
+	if err := unmarshal(entries[0].Value, &payload); err != nil {
+		return nil, err
+	}
+	return payload, nil
+}
+
+// keyedCodec keeps an entry a key. Keys are spelled as encoding/json spells those of a
+// map; what it refuses there (a struct) is spelled as its JSON.
+type keyedCodec[K comparable, V any] struct{}
+
+func (keyedCodec[K, V]) encode(payload any) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		frozen, _ := payload.(frozen[K, V])
+		type pair struct {
+			text  string
+			value V
+		}
+		pairs := make([]pair, 0, frozen.entries.len())
+		for key, value := range frozen.entries.all {
+			text, err := keyText(key)
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			pairs = append(pairs, pair{text, value})
+		}
+		slices.SortFunc(pairs, func(a, b pair) int { return compareText(a.text, b.text) })
+		for i, p := range pairs {
+			if i > 0 && pairs[i-1].text == p.text {
+				yield(Entry{}, fmt.Errorf("encode: two keys are spelled %q", p.text))
+				return
+			}
+			value, err := json.Marshal(p.value)
+			if err != nil {
+				yield(Entry{}, fmt.Errorf("encode the value of %q: %w", p.text, err))
+				return
+			}
+			if !yield(Entry{Key: p.text, Value: value}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (keyedCodec[K, V]) decode(entries stored) (any, error) {
+	t := newTrie[K, V]()
+	for _, e := range entries {
+		key, err := parseKey[K](e.Key)
+		if err != nil {
+			return nil, err
+		}
+		var value V
+		if err := unmarshal(e.Value, &value); err != nil {
+			return nil, fmt.Errorf("the value of %q: %w", e.Key, err)
+		}
+		t.set(key, value)
+	}
+	return frozen[K, V]{entries: t.freeze()}, nil
+}
+
+func compareText(a, b string) int { return cmp.Compare(a, b) }
+
+// keyText spells a key. A map of that one key tells how encoding/json would, with all of
+// its rules about integers and TextMarshaler.
+func keyText[K comparable](key K) (string, error) {
+	if s, ok := any(key).(string); ok {
+		return s, nil
+	}
+	if text, err := json.Marshal(map[K]struct{}{key: {}}); err == nil {
+		var object map[string]struct{}
+		if err := unmarshal(text, &object); err != nil {
+			return "", err
+		}
+		for s := range object {
+			return s, nil
+		}
+	}
+	text, err := json.Marshal(key)
+	if err != nil {
+		return "", fmt.Errorf("encode the key %v: %w", key, err)
+	}
+	return string(text), nil
+}
+
+func parseKey[K comparable](text string) (K, error) {
+	var key K
+	if s, ok := any(&key).(*string); ok {
+		*s = text
+		return key, nil
+	}
+	object, err := json.Marshal(map[string]struct{}{text: {}})
+	if err != nil {
+		return key, fmt.Errorf("decode the key %q: %w", text, err)
+	}
+	var keys map[K]struct{}
+	if json.Unmarshal(object, &keys) == nil {
+		for k := range keys {
+			return k, nil
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &key); err != nil {
+		return key, fmt.Errorf("decode the key %q: %w", text, err)
+	}
+	return key, nil
+}

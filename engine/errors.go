@@ -1,0 +1,20 @@
+package engine
+
+import "errors"
+
+// The refusals that callers tell apart, with [errors.Is].
+var (
+	// ErrNoCheckpoint is the answer to an id that was never triggered, or that has been
+	// dropped since, see [Options].Retain.
+	ErrNoCheckpoint = errors.New("engine: no such checkpoint")
+	// ErrNoKey is the answer of a keyed store to a context without a current key of its
+	// type, see [WithKey].
+	ErrNoKey = errors.New("engine: no current key")
+	// ErrNoSource is the answer to a name that a checkpoint has no state of.
+	ErrNoSource = errors.New("engine: no such snapshot source")
+	// ErrDuplicate is the answer to a name that is registered already.
+	ErrDuplicate = errors.New("engine: a snapshot source of this name is registered")
+	// ErrInCut is the answer to a trigger, restore or registration from within a snapshot
+	// or restore function: the cut would change while it is taken.
+	ErrInCut = errors.New("engine: called by a snapshot or restore function")
+)

@@ -1,0 +1,127 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/checkpointd/checkpointd/engine"
+)
+
+func TestItem54_WithoutACurrentKeyNothingIsReadOrWritten(t *testing.T) {
+	t.Parallel()
+	s := store[string, int](t, nil, "s")
+	for name, ctx := range map[string]context.Context{
+		"no key":              t.Context(),
+		"a key of other type": engine.WithKey(t.Context(), 1),
+	} {
+		_, err := s.Value(ctx)
+		for _, err := range []error{
+			err, s.Set(ctx, 1), s.Clear(ctx),
+			s.Update(ctx, func(int) int { t.Error("it was updated"); return 1 }),
+		} {
+			if !errors.Is(err, engine.ErrNoKey) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	equal(t, "state", contents(t, s), map[string]int{})
+}
+
+// Go has no null that would fit every V, so that removing has a method of its own, and
+// setting the zero value keeps it.
+func TestItem54_ClearRemovesAndKeysAreApart(t *testing.T) {
+	t.Parallel()
+	s, err := engine.NewKeyedStore[string, int](t.Context(), nil, "s", &engine.StoreOptions[int]{Default: 40})
+	must(t, err)
+	a, b := engine.WithKey(t.Context(), "a"), engine.WithKey(t.Context(), "b")
+	value := func(ctx context.Context) int {
+		v, err := s.Value(ctx)
+		must(t, err)
+		return v
+	}
+	equal(t, "the default", value(a), 40)
+	must(t, s.Update(a, func(n int) int { return n + 2 }))
+	must(t, s.Set(b, 0))
+	equal(t, "a", value(a), 42)
+	equal(t, "b", value(b), 0)
+	must(t, s.Clear(a))
+	must(t, s.Clear(a))
+	equal(t, "a after Clear", value(a), 40)
+	n, err := s.Len(t.Context())
+	must(t, err)
+	equal(t, "keys", n, 1)
+}
+
+// A store and its checkpoints are compared with maps that are copied.
+func TestAStoreIsAMapWhoseCheckpointsAreCopies(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		c := engine.NewCoordinator(nil)
+		s := store[int16, int](t, c, "s")
+		model := map[int16]int{}
+		copies := map[int64]map[int16]int{}
+		keys := rapid.Int16Range(0, int16(rapid.SampledFrom([]int{3, 100, 5000}).Draw(r, "keys")))
+		r.Repeat(map[string]func(*rapid.T){
+			"set": func(r *rapid.T) {
+				for range 20 {
+					key := keys.Draw(r, "key")
+					model[key] = rapid.Int().Draw(r, "value")
+					set(t, s, key, model[key])
+				}
+			},
+			"clear": func(r *rapid.T) {
+				for range 10 {
+					key := keys.Draw(r, "key")
+					delete(model, key)
+					must(t, s.Clear(engine.WithKey(t.Context(), key)))
+				}
+			},
+			"trigger": func(*rapid.T) {
+				cp := trigger(t, c)
+				copies[cp.ID()] = copyOf(model)
+			},
+			"restore": func(r *rapid.T) {
+				cp := c.Get(rapid.Int64Range(1, 20).Draw(r, "id"))
+				if cp == nil {
+					r.Skip("none")
+				}
+				must(t, c.Restore(t.Context(), cp.ID()))
+				model = copyOf(copies[cp.ID()])
+			},
+			"": func(r *rapid.T) {
+				same(r, contents(t, s), model)
+				if n, err := s.Len(t.Context()); err != nil || n != len(model) {
+					r.Fatalf("%d keys, want %d", n, len(model))
+				}
+				for id, want := range copies {
+					if cp := c.Get(id); cp != nil {
+						same(r, read[map[int16]int](t, cp, "s"), want)
+					}
+				}
+			},
+		})
+	})
+}
+
+func copyOf(m map[int16]int) map[int16]int {
+	c := map[int16]int{}
+	for key, value := range m {
+		c[key] = value
+	}
+	return c
+}
+
+func same(r *rapid.T, got, want map[int16]int) {
+	r.Helper()
+	if len(got) != len(want) {
+		r.Fatalf("%d entries, want %d", len(got), len(want))
+	}
+	for key, value := range want {
+		if got[key] != value {
+			r.Fatalf("%d is %d, want %d", key, got[key], value)
+		}
+	}
+}

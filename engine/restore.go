@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Restore brings every registered source back to a retained checkpoint. A source that the
+// checkpoint has no state of is left as it is; one that is registered later, under a name
+// that the checkpoint has, begins with that state. An unknown id fails with
+// [ErrNoCheckpoint] and changes nothing.
+//
+// A restore is done wholly or not at all. When a source fails, those before it are put
+// back to what they were, and the error says so if that fails as well.
+//
+// From inside a record it does not wait, and what the record reads next is what was
+// restored.
+func (c *Coordinator) Restore(ctx context.Context, id int64) error {
+	cp := c.Get(id)
+	if cp == nil {
+		return fmt.Errorf("restore %d: %w", id, ErrNoCheckpoint)
+	}
+	return c.Adopt(ctx, cp)
+}
+
+// Adopt restores a checkpoint as [Coordinator.Restore] does, wherever it comes from: one
+// that is no longer retained, that of another coordinator, or one made of stored entries
+// by [NewCheckpoint]. It is not retained, and ids go on as before.
+func (c *Coordinator) Adopt(ctx context.Context, cp *Checkpoint) error {
+	err := c.exclusively(ctx, func(ctx context.Context) error {
+		if err := c.replace(ctx, cp); err != nil {
+			return err
+		}
+		c.restored = cp
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("restore %d: %w", cp.id, err)
+	}
+	return nil
+}
+
+// Restored returns the checkpoint that was restored last, nil before the first restore.
+// What windows had in it is seen here and nowhere else, see [Bucket].
+func (c *Coordinator) Restored(ctx context.Context) (*Checkpoint, error) {
+	var cp *Checkpoint
+	err := c.fence.Do(ctx, func(context.Context) error {
+		cp = c.restored
+		return nil
+	})
+	return cp, err
+}
+
+// replace restores all or nothing.
+func (c *Coordinator) replace(ctx context.Context, cp *Checkpoint) error {
+	var sources []*source
+	var parts []part
+	for _, s := range c.sources {
+		if p, ok := cp.part(s.name); ok {
+			sources, parts = append(sources, s), append(parts, p)
+		}
+	}
+	before, err := snapshots(ctx, sources)
+	if err != nil {
+		return fmt.Errorf("to be able to undo: %w", err)
+	}
+	done, touched := false, 0
+	defer func() {
+		if !done && err == nil { // a restore function panicked
+			_ = undo(ctx, sources[:touched], before)
+		}
+	}()
+	for i, s := range sources {
+		touched = i + 1
+		if err = s.take(ctx, parts[i]); err != nil {
+			return errors.Join(err, undo(ctx, sources[:touched], before))
+		}
+	}
+	done = true
+	return nil
+}
+
+func undo(ctx context.Context, sources []*source, before []part) error {
+	var errs []error
+	for i, s := range sources {
+		if err := s.take(ctx, before[i]); err != nil {
+			errs = append(errs, fmt.Errorf("undo: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
