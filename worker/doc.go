@@ -1,0 +1,2 @@
+// Package worker connects a program's state to a checkpointd server.
+package worker

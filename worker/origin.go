@@ -1,0 +1,94 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+)
+
+// start brings the state back. A store that is away is waited for; it is never taken for a
+// job without checkpoints.
+func (r *run) start(ctx context.Context) error {
+	for {
+		from, err := r.origin(ctx)
+		if err != nil {
+			return err
+		}
+		restore, err := r.openRestore(ctx, from)
+		if r.RecoveryKey == "" && isAny(err, CodeCheckpointDeleted) {
+			continue // retention was faster: there is a newer one
+		}
+		if err != nil {
+			return err
+		}
+		r.Logger.InfoContext(ctx, "restoring", "checkpoint", from.ID, "epoch", r.epoch, "bytes", restore.length)
+		return r.restore(ctx, from, restore)
+	}
+}
+
+// origin finds the checkpoint to go on from, and the epoch.
+func (r *run) origin(ctx context.Context) (Checkpoint, error) {
+	if r.RecoveryKey != "" {
+		return r.recover(ctx)
+	}
+	var job struct {
+		Status struct {
+			Epoch int64 `json:"epoch"`
+		} `json:"status"`
+	}
+	// First the epoch: should the fleet recover after this, we are told that we are stale,
+	// and not that we are part of what we did not restore.
+	if err := r.client.surely(ctx, call{method: http.MethodGet, path: "/jobs/" + url.PathEscape(r.Job)}, &job); err != nil {
+		return Checkpoint{}, err
+	}
+	r.epoch = job.Status.Epoch
+	var latest checkpointAnswer
+	err := r.client.surely(ctx, call{method: http.MethodGet, path: "/checkpoints/latest"}, &latest)
+	if isAny(err, CodeNoCompletedCheckpoint) {
+		return Checkpoint{ID: None, Epoch: r.epoch}, nil
+	}
+	return latest.checkpoint(), err
+}
+
+// recover is the restart of the whole fleet.
+func (r *run) recover(ctx context.Context) (Checkpoint, error) {
+	var recovery struct {
+		Epoch      int64             `json:"epoch"`
+		Checkpoint *checkpointAnswer `json:"checkpoint"`
+	}
+	err := r.client.surely(ctx, call{
+		method: http.MethodPost, path: "/checkpoints/recover", header: http.Header{"Idempotency-Key": {r.RecoveryKey}},
+	}, &recovery)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	r.epoch = recovery.Epoch
+	if recovery.Checkpoint == nil {
+		return Checkpoint{ID: None, Epoch: r.epoch}, nil
+	}
+	return recovery.Checkpoint.checkpoint(), nil
+}
+
+// checkpointAnswer is what a worker reads of a checkpoint.
+type checkpointAnswer struct {
+	ID      int64    `json:"checkpointId"`
+	Epoch   int64    `json:"epoch"`
+	Status  status   `json:"status"`
+	Failure *failure `json:"failure"`
+}
+
+func (a *checkpointAnswer) checkpoint() Checkpoint { return Checkpoint{ID: a.ID, Epoch: a.Epoch} }
+
+// restore lets the user read what there is.
+func (r *run) restore(ctx context.Context, from Checkpoint, stream *restoreStream) error {
+	defer stream.close()
+	if err := r.Restore(ctx, from, stream.entries()); err != nil {
+		return fmt.Errorf("restoring from checkpoint %d: %w", from.ID, err)
+	}
+	// A callback that ignored the error would go on with half of its state.
+	if stream.err != nil {
+		return fmt.Errorf("restoring from checkpoint %d: %w", from.ID, stream.err)
+	}
+	return nil
+}

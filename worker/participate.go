@@ -1,0 +1,145 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// participate looks for checkpoints that wait for this task, and takes part in them, the
+// oldest first.
+func (r *run) participate(ctx context.Context) error {
+	seen := make(map[int64]bool)
+	for first := true; ; first = false {
+		up, _, changed := r.link.state()
+		wait := r.PollWait
+		if up || first {
+			wait = 0
+		}
+		pending, err := r.pending(ctx, wait, changed)
+		if err != nil {
+			return err
+		}
+		worked := false
+		for _, checkpoint := range pending {
+			if seen[checkpoint.ID] {
+				continue
+			}
+			seen[checkpoint.ID], worked = true, true
+			if err := r.takePart(ctx, checkpoint); err != nil {
+				return err
+			}
+		}
+		for id := range seen {
+			if !slices.ContainsFunc(pending, func(c Checkpoint) bool { return c.ID == id }) {
+				delete(seen, id)
+			}
+		}
+		if err := r.idle(ctx, up, changed, len(pending) > 0 && !worked); err != nil {
+			return err
+		}
+	}
+}
+
+// idle waits for a reason to look again.
+func (r *run) idle(ctx context.Context, up bool, changed <-chan struct{}, again bool) error {
+	if up {
+		select {
+		case <-r.wake:
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		return nil
+	}
+	if again { // a poll would not wait: what it finds is what could not be done
+		return pause(ctx, time.Second)
+	}
+	return nil
+}
+
+// pending lists what waits for this task. A poll is broken off when the link changes.
+func (r *run) pending(ctx context.Context, wait time.Duration, changed <-chan struct{}) ([]Checkpoint, error) {
+	poll, stop := context.WithCancel(ctx)
+	defer stop()
+	if wait > 0 {
+		finished := make(chan struct{})
+		defer close(finished)
+		go func() {
+			select {
+			case <-changed:
+				stop()
+			case <-finished:
+			}
+		}()
+	}
+	var list struct {
+		Checkpoints []checkpointAnswer `json:"checkpoints"`
+	}
+	err := r.client.surely(poll, call{
+		method: http.MethodGet, path: "/checkpoints", wait: wait,
+		query: url.Values{"status": {string(statusPending)}, "notAckedBy": {r.TaskID}, "limit": {"1000"}},
+	}, &list)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case poll.Err() != nil:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	checkpoints := make([]Checkpoint, len(list.Checkpoints))
+	for i := range list.Checkpoints {
+		checkpoints[i] = list.Checkpoints[i].checkpoint()
+	}
+	slices.SortFunc(checkpoints, byID)
+	return checkpoints, nil
+}
+
+// watch asks how a checkpoint ended while no stream tells.
+func (r *run) watch(ctx context.Context, c *cut) {
+	_, known, _ := r.link.state()
+	for {
+		up, anew, changed := r.link.state()
+		if up && anew == known {
+			select {
+			case <-changed:
+				continue
+			case <-c.settled:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+		wait := r.PollWait
+		if up {
+			wait = 0
+		}
+		known = anew
+		if err := r.ask(c.ctx, c, wait); err != nil {
+			return
+		}
+	}
+}
+
+// ask finds out whether a checkpoint has ended.
+func (r *run) ask(ctx context.Context, c *cut, wait time.Duration) error {
+	var answer checkpointAnswer
+	err := r.client.surely(ctx, call{method: http.MethodGet, path: c.path(), wait: wait}, &answer)
+	switch {
+	case isAny(err, CodeCheckpointDeleted, CodeCheckpointNotFound, CodeJobNotFound):
+		r.ledger.close(&Ended{ID: c.ID, Reason: ReasonDeleted})
+		return nil
+	case err != nil:
+		return err
+	}
+	if ended := endedAs(c.ID, answer.Status, answer.Failure); ended != nil {
+		r.ledger.close(ended)
+	}
+	return nil
+}
+
+func (c *cut) path() string { return fmt.Sprintf("/checkpoints/%d", c.ID) }

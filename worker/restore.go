@@ -1,0 +1,166 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+)
+
+// restoreStream is a task's part of a checkpoint as it arrives. A connection that breaks is
+// resumed at the byte where it broke.
+type restoreStream struct {
+	ctx    context.Context //nolint:containedctx // A reader has no other place for it.
+	client *client
+	path   string
+	query  url.Values
+
+	body   io.ReadCloser
+	etag   string
+	offset int64
+	length int64 // -1 when a proxy does not say
+	// stuck counts the connections in a row that brought nothing.
+	stuck int
+	// err ended the entries.
+	err    error
+	ranged bool
+}
+
+// stuckMax is how often a transfer may break off at the same byte: the server does so, too,
+// when it finds that what it stores is damaged.
+const stuckMax = 5
+
+// openRestore asks for the task's part. A task that had no part in the checkpoint gets an
+// empty one.
+func (r *run) openRestore(ctx context.Context, from Checkpoint) (*restoreStream, error) {
+	s := &restoreStream{
+		ctx: ctx, client: &r.client, path: fmt.Sprintf("/checkpoints/%d/restore", from.ID),
+		query: url.Values{"taskId": {r.TaskID}},
+	}
+	if from.ID == None {
+		return s, nil
+	}
+	err := s.open()
+	if isAny(err, CodeTaskNotInCheckpoint) {
+		r.Logger.WarnContext(ctx, "the checkpoint has no part of this task, which begins with nothing", "checkpoint", from.ID)
+		return s, nil
+	}
+	return s, err
+}
+
+// open connects at the offset, however long the server is away.
+func (s *restoreStream) open() error {
+	return s.client.retry(s.ctx, "GET "+s.path, func() error {
+		request, err := s.client.request(s.ctx, http.MethodGet, s.path, s.query, nil)
+		if err != nil {
+			return err
+		}
+		// Bytes are counted, so they must be the server's own.
+		request.Header.Set("Accept-Encoding", "identity")
+		if s.offset > 0 {
+			request.Header.Set("Range", fmt.Sprintf("bytes=%d-", s.offset))
+			request.Header.Set("If-Range", s.etag)
+		}
+		response, err := s.client.open(request) //nolint:bodyclose // close and Read do.
+		if err != nil {
+			return err
+		}
+		return s.adopt(response)
+	})
+}
+
+// errAnotherSnapshot cannot happen with a completed checkpoint and a server that is one.
+var errAnotherSnapshot = errors.New("the stored part is another one than before the connection broke")
+
+// adopt goes on with an answer.
+func (s *restoreStream) adopt(response *http.Response) error {
+	etag := response.Header.Get("ETag")
+	if s.offset == 0 {
+		s.body, s.etag, s.length = response.Body, etag, response.ContentLength
+		return nil
+	}
+	if etag != s.etag {
+		_ = response.Body.Close()
+		return &Problem{Status: response.StatusCode, Detail: errAnotherSnapshot.Error()}
+	}
+	if response.StatusCode == http.StatusOK { // a proxy without ranges
+		if _, err := io.CopyN(io.Discard, response.Body, s.offset); err != nil {
+			_ = response.Body.Close()
+			return fmt.Errorf("skipping to byte %d: %w", s.offset, err)
+		}
+	}
+	s.body = response.Body
+	return nil
+}
+
+// Read reads on, over broken connections.
+func (s *restoreStream) Read(p []byte) (int, error) {
+	policy := s.client.policy
+	for {
+		if s.body == nil {
+			if err := s.open(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := s.body.Read(p)
+		if s.offset += int64(n); n > 0 {
+			s.stuck = 0
+			return n, nil // an error comes again with the next Read
+		}
+		if err == nil || (err == io.EOF && (s.length < 0 || s.offset >= s.length)) {
+			return 0, err //nolint:wrapcheck // io.EOF
+		}
+		s.close()
+		if s.ctx.Err() != nil {
+			return 0, context.Cause(s.ctx)
+		}
+		if s.stuck++; s.stuck > stuckMax {
+			return 0, fmt.Errorf("the transfer broke off %d times at byte %d: %w", s.stuck, s.offset, err)
+		}
+		if err := pause(s.ctx, policy.next()); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (s *restoreStream) close() {
+	if s.body != nil {
+		_ = s.body.Close() // it was read only
+		s.body = nil
+	}
+}
+
+// entries decodes the stream, once.
+func (s *restoreStream) entries() Entries {
+	return func(yield func(Entry, error) bool) {
+		if s.ranged {
+			yield(Entry{}, errors.New("the entries of a restore can be read only once"))
+			return
+		}
+		if s.ranged = true; s.body == nil {
+			return
+		}
+		lines := json.NewDecoder(s)
+		for {
+			var line struct {
+				Key   string          `json:"key"`
+				Value json.RawMessage `json:"value"`
+			}
+			err := lines.Decode(&line)
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				s.err = err
+				yield(Entry{}, err)
+				return
+			}
+			if !yield(Entry{Key: line.Key, Value: line.Value}, nil) {
+				return
+			}
+		}
+	}
+}

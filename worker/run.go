@@ -1,0 +1,86 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// run is one life of a worker.
+type run struct {
+	Worker
+	client client
+	// epoch is the job's at the start of this life. What is of a later one is not for us.
+	epoch  int64
+	link   *link
+	wake   chan struct{} // capacity 1: something was triggered
+	ledger ledger
+	// draining is a call of Drain that has not returned.
+	draining chan error
+	watchers sync.WaitGroup
+}
+
+// errWorked is why a life ends whose Work has returned nil.
+var errWorked = errors.New("the work is done")
+
+// Run restores, then takes part in every checkpoint until ctx ends, Work returns, or nothing
+// can be done any more. It returns nil when Work did, the cause of ctx when that ended, and
+// otherwise an error of a callback or a [*Problem]:
+//
+//   - CodeStaleEpoch: the fleet has recovered since this worker started. Drop the state and
+//     run again, from the checkpoint that the recovery names.
+//   - CodeStaleAttempt: another life of this task has taken over. Stop.
+//   - CodeIdempotencyTargetDeleted: the checkpoint of RecoveryKey is gone. Recover again
+//     with a new key on all workers.
+//   - CodeJobNotFound: the job does not exist (yet), or was deleted.
+//   - Others are faults of the call, such as a TaskID that the server does not accept.
+//
+// A server or a store that is away ends nothing: Run waits for it.
+func (w *Worker) Run(ctx context.Context) error {
+	settings, err := w.settings()
+	if err != nil {
+		return err
+	}
+	r := &run{Worker: settings, link: newLink(), wake: make(chan struct{}, 1)}
+	r.ledger.init()
+	if r.HTTPClient == nil {
+		transport := newTransport()
+		defer transport.CloseIdleConnections()
+		r.HTTPClient = &http.Client{Transport: transport}
+	}
+	r.client = client{
+		base: r.URL, job: r.Job, http: r.HTTPClient, log: r.Logger,
+		policy: backoff{min: min(100*time.Millisecond, r.MaxBackoff), max: r.MaxBackoff},
+	}
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	return r.live(ctx)
+}
+
+// live runs everything that goes on beside each other until one part of it ends.
+func (r *run) live(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var parts sync.WaitGroup
+	part := func(f func(context.Context) error) { parts.Go(func() { end(f(ctx)) }) }
+	part(r.follow)
+	part(r.participate)
+	part(r.tell)
+	if r.Work != nil {
+		part(func(ctx context.Context) error {
+			if err := r.Work(ctx); err != nil {
+				return err
+			}
+			return errWorked
+		})
+	}
+	parts.Wait()
+	r.watchers.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, errWorked) {
+		return err
+	}
+	return nil
+}

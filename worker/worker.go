@@ -1,0 +1,146 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Worker is one task of a job. Fill in URL, TaskID, Snapshot and Restore, and call Run. The
+// fields must not change while it runs.
+//
+// Callbacks that belong to a checkpoint get a context that is cancelled when the checkpoint
+// ends, with an [*Ended] as its cause, and when Run does. None of them is called twice at
+// the same time; Snapshot may run beside OnCompleted, OnAborted and Work.
+type Worker struct {
+	// URL is where a server, or a load balancer before several, answers, such as
+	// "http://127.0.0.1:8080". It may have a path.
+	URL string
+	// Job is "default" when empty. Another job exists from its first trigger, recover or
+	// PUT on; Run ends with CodeJobNotFound before, since a mistyped job must not look like
+	// a fresh start.
+	Job string
+	// TaskID names the task: the same in each life of the worker, and of no other task of the
+	// job. It has 1 to 1024 bytes.
+	TaskID string
+	// Attempt counts the lives of this task, from 1. When it is set, a former life that is
+	// still about is refused (CodeStaleAttempt) as soon as this one was heard. 0 sends none.
+	Attempt int64
+	// RecoveryKey, when set, begins with the recovery of the whole fleet: every worker gives
+	// the same key, one for each crash, and all get the same epoch and checkpoint. It has 1 to
+	// 255 visible ASCII characters. Empty, the worker goes on from the job's latest completed
+	// checkpoint by itself.
+	RecoveryKey string
+
+	// Restore is called once, before Work and the first Snapshot: with the checkpoint to go
+	// on from and the task's part of it, or on a fresh start with the ID None and no
+	// entries. The entries arrive while they are read; they can be ranged over once, and a
+	// connection that breaks meanwhile is resumed where it was. An error ends Run.
+	Restore func(ctx context.Context, from Checkpoint, entries Entries) error
+	// Snapshot takes the task's part of a cut. The cut is what the state is when it returns,
+	// so it should do no more than get hold of it, such as copy a map under its lock. The
+	// entries are encoded and sent after that, and read again from the start when the upload
+	// has to be repeated: they must be the same each time, whatever happens to the state.
+	// An error, also one of the entries, declines the checkpoint.
+	Snapshot func(ctx context.Context, checkpoint Checkpoint) (Entries, error)
+	// Work, if set, is called once the state is back, and runs beside everything else. Run
+	// ends with its error when it returns. Its context is that of Run: its cause tells why.
+	Work func(ctx context.Context) error
+
+	// Drain, if set, is called before Snapshot to wait for what is under way outside of the
+	// state, such as asynchronous requests. An error declines the checkpoint.
+	Drain func(ctx context.Context) error
+	// DrainTimeout is how long Drain may take, 30 s when 0. After that its context ends and
+	// the checkpoint is declined, since the cut would be torn.
+	DrainTimeout time.Duration
+
+	// OnCompleted, if set, is told that a checkpoint has completed with the part that
+	// Snapshot took for it. It is called at most once a checkpoint, and not at all when the
+	// worker did not live to see it: that an ID completed stands for every lower one, as
+	// does the ID that Restore is called with.
+	OnCompleted func(ctx context.Context, id int64)
+	// OnAborted, if set, is told that a checkpoint for which Snapshot was called came to
+	// nothing, at most once a checkpoint and as far as is known.
+	OnAborted func(ctx context.Context, id int64, ended Ended)
+
+	// PollWait is how long a long poll stays open while there is no event stream: 1 s to
+	// 60 s in whole seconds, 30 s when 0.
+	PollWait time.Duration
+	// StreamTimeout is how long the event stream may take to begin, 10 s when 0. The worker
+	// polls until it has begun.
+	StreamTimeout time.Duration
+	// ExtendBy is how much time a checkpoint is given at least, again and again while an upload
+	// moves on; 60 s when 0, never when negative.
+	ExtendBy time.Duration
+	// MaxBackoff is the longest pause before a call that failed is repeated, 5 s when 0.
+	MaxBackoff time.Duration
+	// HTTPClient sends the requests. It must not have a Timeout, which would cut streams off.
+	// Run makes one when it is nil.
+	HTTPClient *http.Client
+	// Logger is told what happens; nil is silence.
+	Logger *slog.Logger
+}
+
+// Ended says how a checkpoint ended. It is an error so that it can be the cause of a
+// context, also after a completion.
+type Ended struct {
+	ID int64
+	// Reason is one of the Reason… constants.
+	Reason Reason
+	// TaskID is the task that declined.
+	TaskID string
+	// Message is free text of whoever ended it.
+	Message string
+}
+
+// Reason is why a checkpoint ended.
+type Reason string
+
+// The reasons of the contract, and three of the worker's own: ReasonCompleted is no failure,
+// ReasonNotIncluded that the checkpoint completed without this task's part, ReasonDeleted that
+// the checkpoint is gone and with it the record of how it ended.
+const (
+	ReasonCompleted   Reason = "completed"
+	ReasonExpired     Reason = "expired"
+	ReasonDeclined    Reason = "declined"
+	ReasonAborted     Reason = "aborted"
+	ReasonSuperseded  Reason = "superseded"
+	ReasonEvicted     Reason = "evicted"
+	ReasonNotIncluded Reason = "not_included"
+	ReasonDeleted     Reason = "deleted"
+)
+
+// settings are a worker's with the defaults filled in.
+func (w *Worker) settings() (Worker, error) {
+	s := *w
+	var faults []error
+	if base, err := url.Parse(s.URL); err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
+		faults = append(faults, errors.New("worker: URL must begin with http:// or https://"))
+	}
+	if s.TaskID == "" {
+		faults = append(faults, errors.New("worker: TaskID is missing"))
+	}
+	if s.Restore == nil || s.Snapshot == nil {
+		faults = append(faults, errors.New("worker: Restore and Snapshot are needed"))
+	}
+	if s.HTTPClient != nil && s.HTTPClient.Timeout != 0 {
+		faults = append(faults, errors.New("worker: HTTPClient must not have a Timeout"))
+	}
+	s.URL = strings.TrimRight(s.URL, "/")
+	s.Job = cmp.Or(s.Job, "default")
+	s.DrainTimeout = cmp.Or(s.DrainTimeout, 30*time.Second)
+	s.PollWait = min(max(cmp.Or(s.PollWait, 30*time.Second), time.Second), time.Minute)
+	s.StreamTimeout = cmp.Or(s.StreamTimeout, 10*time.Second)
+	s.ExtendBy = cmp.Or(s.ExtendBy, time.Minute)
+	s.MaxBackoff = cmp.Or(s.MaxBackoff, 5*time.Second)
+	if s.Logger == nil {
+		s.Logger = slog.New(slog.DiscardHandler)
+	}
+	s.Logger = s.Logger.With("job", s.Job, "task", s.TaskID)
+	return s, errors.Join(faults...)
+}
