@@ -2,6 +2,7 @@ package checkpointtest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -64,6 +65,12 @@ func (s *Server) Recover() {
 	s.call(http.MethodPost, "/checkpoints/recover", nil, nil)
 }
 
+// Abort ends a pending checkpoint of the default job by hand.
+func (s *Server) Abort(id int64) {
+	s.t.Helper()
+	s.call(http.MethodPost, fmt.Sprintf("/checkpoints/%d/abort", id), nil, nil)
+}
+
 // call sends a request, which must succeed. Its connection is not kept: it would outlive the test.
 func (s *Server) call(method, path string, body, into any) {
 	s.t.Helper()
@@ -75,7 +82,7 @@ func (s *Server) call(method, path string, body, into any) {
 		}
 		reader = bytes.NewReader(text)
 	}
-	request, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, reader)
+	request, err := http.NewRequestWithContext(context.Background(), method, s.URL+path, reader)
 	if err != nil {
 		s.t.Fatalf("checkpointtest: %v", err)
 	}

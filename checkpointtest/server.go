@@ -2,21 +2,31 @@ package checkpointtest
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/checkpointd/checkpointd/internal/server"
 )
 
-// Server is a running checkpointd. Its methods are for the goroutine of the test: they end
-// the test when they fail.
+// Server is a running checkpointd. Its methods end the test when they fail, so they are for
+// the goroutine of the test; where there is no test, they panic.
 type Server struct {
 	// URL is where it answers, such as "http://127.0.0.1:40123"; the same after a Restart.
 	URL string
 
-	t       testing.TB
-	config  settings
-	running *server.Server
+	t        reporter
+	log      io.Writer
+	settings settings
+	running  *server.Server
+}
+
+// reporter is what is needed of a test.
+type reporter interface {
+	Helper()
+	Fatalf(format string, args ...any)
 }
 
 // drainTimeout is how long a running upload or restore may hold up the end of a test.
@@ -26,16 +36,46 @@ const drainTimeout = 2 * time.Second
 // output.
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
-	s := &Server{t: t, config: settings{server.Config{
-		Listen: "127.0.0.1:0", Data: t.TempDir(), KeyPrefix: "checkpoint:",
+	s := newServer(t, t.Output(), t.TempDir(), options)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// NewServer runs a server where there is no test: in an Example, or in a TestMain. Close ends it.
+func NewServer(options ...Option) *Server {
+	folder, err := os.MkdirTemp("", "checkpointtest")
+	if err != nil {
+		noTest{}.Fatalf("checkpointtest: %v", err)
+	}
+	return newServer(noTest{}, io.Discard, folder, options)
+}
+
+// Close stops the server for good and removes its data. A server of Start is closed by its test.
+func (s *Server) Close() {
+	s.t.Helper()
+	s.Stop()
+	if err := os.RemoveAll(s.settings.Data); err != nil {
+		s.t.Fatalf("checkpointtest: %v", err)
+	}
+}
+
+// noTest fails where there is no test that could.
+type noTest struct{}
+
+func (noTest) Helper()                           {}
+func (noTest) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+func newServer(t reporter, log io.Writer, folder string, options []Option) *Server {
+	t.Helper()
+	s := &Server{t: t, log: log, settings: settings{server.Config{
+		Listen: "127.0.0.1:0", Data: folder, KeyPrefix: "checkpoint:",
 		RequiredTaskAcks: 1, CheckpointTimeout: time.Minute, CheckpointsToKeep: 5, MaxConcurrentCheckpoints: 16,
 		EventsToKeep: 10_000, MaxPart: 4 << 30, DrainTimeout: drainTimeout, LogLevel: "warn", LogFormat: "json",
 	}}}
 	for _, option := range options {
-		option(&s.config)
+		option(&s.settings)
 	}
 	s.Restart()
-	t.Cleanup(s.Stop)
 	return s
 }
 
@@ -49,10 +89,10 @@ func (s *Server) Stop() {
 	// Not the test's context: it has ended when its cleanups run.
 	ctx, cancel := context.WithTimeout(context.Background(), 2*drainTimeout)
 	defer cancel()
-	err := s.running.Stop(ctx)
+	running := s.running
 	s.running = nil
-	if err != nil {
-		s.t.Errorf("checkpointtest: stopping the server: %v", err)
+	if err := running.Stop(ctx); err != nil {
+		s.t.Fatalf("checkpointtest: stopping the server: %v", err)
 	}
 }
 
@@ -60,7 +100,7 @@ func (s *Server) Stop() {
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Stop()
-	running, err := server.New(s.config.Config, s.t.Output())
+	running, err := server.New(s.settings.Config, s.log)
 	if err != nil {
 		s.t.Fatalf("checkpointtest: %v", err)
 	}
@@ -69,5 +109,5 @@ func (s *Server) Restart() {
 		s.t.Fatalf("checkpointtest: %v", err)
 	}
 	s.running, s.URL = running, running.URL()
-	s.config.Listen = running.Addr() // the port that ":0" became, so that clients find it again
+	s.settings.Listen = running.Addr() // the port that ":0" became, so that clients find it again
 }
