@@ -57,8 +57,9 @@ func (c *Config) Validate() error {
 	if strings.ContainsAny(c.KeyPrefix, "{}") || c.KeyPrefix == "" {
 		fault("--key-prefix %q must not be empty or have braces", c.KeyPrefix)
 	}
-	number := func(flag string, value, low, high int) {
-		if value < low || value > high {
+	// Wide, for MaxID is no int on a 32-bit machine.
+	number := func(flag string, value int, low, high int64) {
+		if int64(value) < low || int64(value) > high {
 			fault("--%s must be between %d and %d", flag, low, high)
 		}
 	}
