@@ -17,4 +17,9 @@ var (
 	// ErrInCut is the answer to a trigger, restore or registration from within a snapshot
 	// or restore function: the cut would change while it is taken.
 	ErrInCut = errors.New("engine: called by a snapshot or restore function")
+	// ErrInFence is the answer to a stream that is consumed by who holds its fence: waiting
+	// for a source would hold up every checkpoint.
+	ErrInFence = errors.New("engine: a stream is consumed inside the fence")
+	// ErrStopped is the answer to a record that is emitted after its stream has ended.
+	ErrStopped = errors.New("engine: the stream has ended")
 )

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// HandOff is how many records a source may be ahead of its consumer.
+const HandOff = 256
+
+// FromSlice is a stream of the elements of a slice. Here as elsewhere a nil coordinator
+// means that there are no checkpoints.
+func FromSlice[T any](c *Coordinator, records []T) *Stream[T] {
+	return FromSeq(c, slices.Values(records))
+}
+
+// FromSeq is a stream of what a sequence yields. The sequence runs in the consumer's
+// goroutine, outside of the fence: while it blocks, checkpoints go on, but neither a
+// cancelled context nor a timer is noticed. What may block is better read by
+// [FromSource].
+func FromSeq[T any](c *Coordinator, records iter.Seq[T]) *Stream[T] {
+	return &Stream[T]{coordinator: c, attach: func(_ context.Context, r *run, down operator[T]) error {
+		r.drive = func(ctx context.Context) error {
+			for record := range records {
+				err := r.step(ctx, func(ctx context.Context) error { return down.record(ctx, record) })
+				if err != nil {
+					return err
+				}
+			}
+			return r.step(ctx, down.end)
+		}
+		return nil
+	}}
+}
+
+// FromSource is a stream of what a function emits, which runs in a goroutine of its own,
+// at most [HandOff] records ahead of the consumer. The input ends when the function
+// returns nil. Its context is cancelled when the consumer ends before it does; it must
+// return then.
+func FromSource[T any](c *Coordinator, source func(ctx context.Context, out *Emitter[T]) error) *Stream[T] {
+	return &Stream[T]{coordinator: c, attach: func(_ context.Context, r *run, down operator[T]) error {
+		r.drive = func(ctx context.Context) error {
+			outer := ctx
+			ctx, cancel := context.WithCancel(ctx)
+			out := &Emitter[T]{lock: NewFence(), records: make(chan T, HandOff), stop: ctx.Done()}
+			var failure error
+			go func() {
+				defer out.end()
+				failure = source(ctx, out)
+			}()
+			defer func() {
+				cancel()
+				for range out.records { // until the source has returned
+				}
+			}()
+			if err := consume(outer, r, out.records, down); err != nil {
+				return err
+			}
+			if outer.Err() != nil { // which is then why the source ended
+				return cancelled(outer)
+			}
+			if failure != nil {
+				return &SourceError{Err: failure}
+			}
+			return r.step(outer, down.end)
+		}
+		return nil
+	}}
+}
+
+// consume hands records on until there are no more.
+func consume[T any](ctx context.Context, r *run, records <-chan T, down operator[T]) error {
+	for {
+		var err error
+		select {
+		case record, more := <-records:
+			if !more {
+				return nil
+			}
+			err = r.step(ctx, func(ctx context.Context) error { return down.record(ctx, record) })
+		case <-r.alarm():
+			err = r.step(ctx, func(context.Context) error { return nil })
+		case <-ctx.Done():
+			err = cancelled(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func cancelled(ctx context.Context) error {
+	return fmt.Errorf("consume a stream: %w", context.Cause(ctx))
+}
+
+// SourceError is the failure of a source. What it emitted before has been processed.
+type SourceError struct{ Err error }
+
+// Error says what failed.
+func (e *SourceError) Error() string { return "engine: source execution failed: " + e.Err.Error() }
+
+// Unwrap returns what the source returned.
+func (e *SourceError) Unwrap() error { return e.Err }

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// Stream is a description of records and of what becomes of them. Nothing happens before
+// it is consumed, by [Stream.Each] or [Stream.Collect]; each consumption begins anew.
+//
+// A record is worked on inside the fence of the stream's coordinator, from its source to
+// the end of the stream, so that a checkpoint never splits it. Fetching the next record
+// happens outside: a source that blocks holds up no checkpoint.
+type Stream[T any] struct {
+	coordinator *Coordinator
+	// attach puts the stages of one consumption in front of the operator that is given.
+	attach func(ctx context.Context, r *run, down operator[T]) error
+}
+
+// operator is what a stage offers to the one before it. All of it is called inside the
+// fence, by one goroutine.
+type operator[T any] struct {
+	record    func(ctx context.Context, record T) error
+	watermark func(ctx context.Context, at int64) error
+	end       func(ctx context.Context) error
+}
+
+// run is one consumption of a stream.
+type run struct {
+	fence  *Fence
+	drive  func(ctx context.Context) error
+	clocks []clock
+	// next is when the earliest of the clocks is due; the zero time is never.
+	next time.Time
+}
+
+// clock is a stage that has something to do when time passes.
+type clock interface {
+	due() time.Time
+	tick(ctx context.Context, now time.Time) error
+}
+
+// Each consumes the stream: body is called for each record, inside the fence. Each ends
+// when the input does, or with the first error: that of the source as a [SourceError],
+// any other as it is. It does not return before its source has.
+//
+// When ctx is done, Each ends with the cause, between two records. It refuses with
+// [ErrInFence] to begin inside the fence, which its source must not hold.
+func (s *Stream[T]) Each(ctx context.Context, body func(ctx context.Context, record T) error) error {
+	r := &run{fence: fenceOf(s.coordinator)}
+	if r.fence.Held(ctx) {
+		return ErrInFence
+	}
+	err := s.attach(ctx, r, operator[T]{
+		record:    body,
+		watermark: func(context.Context, int64) error { return nil },
+		end:       func(context.Context) error { return nil },
+	})
+	if err != nil {
+		return err
+	}
+	return r.drive(ctx)
+}
+
+// Collect consumes the stream and returns its records, those before an error as well.
+func (s *Stream[T]) Collect(ctx context.Context) ([]T, error) {
+	var records []T
+	err := s.Each(ctx, func(_ context.Context, record T) error {
+		records = append(records, record)
+		return nil
+	})
+	return records, err
+}
+
+// step does something inside the fence, after what is due by the clock.
+func (r *run) step(ctx context.Context, do func(ctx context.Context) error) error {
+	return r.fence.Do(ctx, func(ctx context.Context) error {
+		if err := r.tick(ctx); err != nil {
+			return err
+		}
+		if err := do(ctx); err != nil {
+			return err
+		}
+		r.next = time.Time{}
+		for _, c := range r.clocks {
+			if due := c.due(); !due.IsZero() && (r.next.IsZero() || due.Before(r.next)) {
+				r.next = due
+			}
+		}
+		return nil
+	})
+}
+
+func (r *run) tick(ctx context.Context) error {
+	if r.next.IsZero() {
+		return nil
+	}
+	now := time.Now()
+	if now.Before(r.next) {
+		return nil
+	}
+	for _, c := range r.clocks {
+		if err := c.tick(ctx, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alarm rings when the earliest clock is due; nil is never.
+func (r *run) alarm() <-chan time.Time {
+	if r.next.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(r.next))
+}
