@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+)
+
+// NoWatermark is the watermark before the first: everything may still come.
+const NoWatermark = math.MinInt64
+
+// WatermarkState is how far a stream has come in event time: no record with an earlier
+// timestamp is expected. Its methods may be called by any goroutine.
+type WatermarkState struct {
+	mu      sync.Mutex
+	current Watermark
+}
+
+// Watermark is what a checkpoint has of a [WatermarkState].
+type Watermark struct {
+	// At is in milliseconds of event time. In JSON it is a string, since NoWatermark is
+	// beyond what many readers of JSON keep exactly.
+	At int64 `json:"at,string"`
+	// Idle tells that the stream expects no records for now.
+	Idle bool `json:"idle"`
+}
+
+// NewWatermarkState returns a state at [NoWatermark] that is not idle.
+func NewWatermarkState() *WatermarkState {
+	return &WatermarkState{current: Watermark{At: NoWatermark}}
+}
+
+// Emit raises the watermark to a moment in milliseconds; it never falls. A stream that is
+// idle stays so.
+func (w *WatermarkState) Emit(at int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.current.At = max(w.current.At, at)
+}
+
+// MarkIdle notes that no records are expected for now. It does not change the watermark.
+func (w *WatermarkState) MarkIdle() { w.setIdle(true) }
+
+// MarkActive notes that records are expected again.
+func (w *WatermarkState) MarkActive() { w.setIdle(false) }
+
+func (w *WatermarkState) setIdle(idle bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.current.Idle = idle
+}
+
+// Current returns the watermark and whether the stream is idle.
+func (w *WatermarkState) Current() Watermark {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.current
+}
+
+// replay makes what was restored the state, also if that is lower: records that follow
+// a restore are those of that time, and would all be late for a watermark from later.
+func (w *WatermarkState) replay(to Watermark) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.current = to
+}
+
+// AssignTimestamps gives each record its event time, in milliseconds, and lets advance
+// move the watermark after each record has been worked on; nil never moves it, so that
+// timers and windows wait for the end of the input. See [Ascending] and [BoundedLateness].
+//
+// Each consumption has a [WatermarkState] of its own, which is part of the checkpoints
+// under the first free one of the names watermark-1, watermark-2, … A restore replays
+// value and idle flag. Timers and windows move on when the watermark rises, so a source
+// that is read again from its beginning closes nothing before it has passed the point
+// that was restored.
+func AssignTimestamps[T any](
+	s *Stream[T], timestamp func(record T) int64, advance func(w *WatermarkState, record T, at int64),
+) *Stream[T] {
+	return &Stream[T]{coordinator: s.coordinator, attach: func(ctx context.Context, r *run, down operator[T]) error {
+		state := NewWatermarkState()
+		if err := registerWatermark(ctx, s.coordinator, state); err != nil {
+			return err
+		}
+		return s.attach(ctx, r, operator[T]{
+			record: func(ctx context.Context, record T) error {
+				at := timestamp(record)
+				if err := down.record(withTimestamp(ctx, at), record); err != nil {
+					return err
+				}
+				if advance == nil {
+					return nil
+				}
+				before := state.Current().At
+				advance(state, record, at)
+				if now := state.Current().At; now > before {
+					return down.watermark(ctx, now)
+				}
+				return nil
+			},
+			// This stage's watermark replaces that of a stage before it.
+			watermark: func(context.Context, int64) error { return nil },
+			end:       down.end,
+		})
+	}}
+}
+
+func registerWatermark(ctx context.Context, c *Coordinator, state *WatermarkState) error {
+	if c == nil {
+		return nil
+	}
+	return c.registerNumbered(ctx, "watermark", newSource("", valueCodec[Watermark]{},
+		func(context.Context) (Watermark, error) { return state.Current(), nil },
+		func(_ context.Context, to Watermark) error {
+			state.replay(to)
+			return nil
+		}))
+}
+
+// Ascending is for [AssignTimestamps] of records in the order of their event times: the
+// watermark is that of the last record.
+func Ascending[T any](w *WatermarkState, _ T, at int64) { w.Emit(at) }
+
+// BoundedLateness is for [AssignTimestamps] of records that may be late by some time: the
+// watermark stays that far behind the latest record.
+func BoundedLateness[T any](late time.Duration) func(w *WatermarkState, record T, at int64) {
+	return func(w *WatermarkState, _ T, at int64) { w.Emit(at - late.Milliseconds()) }
+}
