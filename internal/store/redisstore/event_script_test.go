@@ -130,13 +130,35 @@ func TestEventsAreWrittenWhateverBecameOfTheLog(t *testing.T) {
 		l.same("pending", l.members(l.keys.pending()), []string{"0"})
 	})
 
+	t.Run("a stream of somebody else has its name", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t, "orders")
+		l.do("XADD", l.keys.events(), "*", "temperature", "21")
+		before := l.redis.Dump(t.Context(), l.keys.events()).Val()
+		triggered(l, "one")
+		l.same("the foreign value", l.redis.Dump(t.Context(), l.keys.events()).Val() == before, true)
+		l.same("pending", l.members(l.keys.pending()), []string{"0"})
+	})
+
+	t.Run("somebody has emptied it", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t, "orders")
+		l.do("XADD", l.keys.events(), "7-5", "type", "old")
+		l.do("XTRIM", l.keys.events(), "MAXLEN", "0")
+		triggered(l, "one")
+		l.same("the log", l.log(), []string{"0-3 checkpoint.triggered"})
+	})
+
 	t.Run("the server has lost what it had confirmed", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t, "orders")
-		l.do("HSET", l.keys.job(), "next", 5, "runid", "0123456789abcdef", "evlast", "0-7")
+		l.record(4, values{"start": decimal(labTime - 60_001)})
+		l.do("HSET", l.keys.job(), "next", 5, "runid", "0123456789abcdef", "evlast", "0-7", "d_tolerate", 9)
 		triggered(l, "one")
 		triggered(l, "two")
-		l.same("the log", l.log(), []string{"0-1008 checkpoint.triggered", "0-1009 checkpoint.triggered"})
+		l.same("the log", l.log(), []string{
+			"0-1008 checkpoint.expired", "0-1009 job.failing", "0-1010 checkpoint.triggered", "0-1011 checkpoint.triggered",
+		})
 	})
 }
 

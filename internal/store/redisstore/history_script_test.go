@@ -38,6 +38,48 @@ func TestHistoryScript(t *testing.T) {
 	l.unchanged(func() { l.word(l.run(recordRestoreScript, "one", 0, 17, "1", "me", 2), "ok") })
 }
 
+// What has the name of a job's history and is not ours stays, and disturbs nothing else.
+func TestForeignHistoryDisturbsNothing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "orders")
+	for _, key := range []string{l.keys.stats(), l.keys.samples()} {
+		l.do("SET", key, "foreign")
+	}
+	l.record(0, values{"required": "1"})
+	l.word(l.run(acknowledgeScript, acks(0, "t", 0, coordinator.AckItem{TaskID: "a"})...), "ok")
+	l.same("the log", l.log(), []string{"0-1 checkpoint.completed"})
+	l.same("when it completed", l.jobState().LastCompletedAt, l.now)
+	l.word(l.run(recordRestoreScript, "one", 0, 17, "1", "me", 2), "ok")
+	got, err := l.store().History(t.Context(), "orders")
+	l.ok(err)
+	l.same("restores", len(got.Restores), 1)
+	l.same("samples", len(got.Samples), 0)
+	l.same("counts", got.Counts, coordinator.Counts{})
+	for _, key := range []string{l.keys.stats(), l.keys.samples()} {
+		l.same(key, l.redis.Get(t.Context(), key).Val(), "foreign")
+	}
+	l.do("DEL", l.keys.restores())
+	l.do("SET", l.keys.restores(), "foreign")
+	if _, err := l.store().History(t.Context(), "orders"); err != nil {
+		t.Errorf("history with foreign restores: %v", err)
+	}
+}
+
+func TestSamplesAreTrimmedNowAndThen(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "orders")
+	sample := "7|1|2|3|4|5|task"
+	for range 1100 {
+		l.do("LPUSH", l.keys.samples(), sample)
+	}
+	l.record(8, values{})
+	got, err := l.store().History(t.Context(), "orders")
+	l.ok(err)
+	l.same("samples that are read", len(got.Samples), coordinator.SamplesKept)
+	l.word(l.run(completeScript, 8, "1", "0|0|0", "t"), "ok")
+	l.same("samples that are kept", l.redis.LLen(t.Context(), l.keys.samples()).Val(), int64(coordinator.SamplesKept))
+}
+
 func TestWhatWasOverdueCountsBeforeACompletion(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "orders")
@@ -101,6 +143,14 @@ func TestRetentionWalks(t *testing.T) {
 			l.same("evicted", evicted, test.want)
 		})
 	}
+
+	t.Run("by age, behind as many younger ones as were pending together", func(t *testing.T) {
+		t.Parallel()
+		for younger, want := range map[int64][]int64{99: {99}, 100: nil} {
+			evicted, l := walk(t, 150, "0|200000|0", func(l *lab) { l.do("HSET", l.keys.record(younger), "ended", labTime-200_001) })
+			l.same("evicted", evicted, want)
+		}
+	})
 
 	t.Run("in steps, behind any number that are passed over", func(t *testing.T) {
 		t.Parallel()

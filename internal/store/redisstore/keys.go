@@ -83,7 +83,8 @@ func (k keyspace) events() string { return k.base + "events" }
 func (k keyspace) stats() string { return k.base + "stats" }
 
 // samples is a LIST "id|at|duration|entries|bytes|acks|last task", newest first: the last
-// SamplesKept completions. Lives until the job is deleted.
+// SamplesKept completions, and up to a hundred more until they are trimmed. Lives until the job
+// is deleted.
 func (k keyspace) samples() string { return k.base + "samples" }
 
 // restores is a LIST "id|at|bytes|finished|by", newest first: the last RestoresKept restores. Lives

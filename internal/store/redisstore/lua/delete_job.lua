@@ -59,6 +59,8 @@ for _, id in ipairs(redis.call('ZRANGE', base .. 'index', 0, most - 1)) do
 end
 local left = redis.call('ZCARD', base .. 'index') > 0
 if not left then
+  -- What this step has to tell and to count comes before what forgets all counts.
+  events.close()
   -- Indexes may name what never was a checkpoint of ours.
   redis.call('UNLINK', base .. 'stats', base .. 'samples', base .. 'restores', base .. 'tasks:' .. (had[3] or ''), base .. 'pending',
     base .. 'deadlines', base .. 'completed', base .. 'retained', base .. 'ended', base .. 'remains', base .. 'pinned')

@@ -11,6 +11,13 @@
 if not find_job() then
   return refuse({ 'job_not_found' })
 end
+
+-- A value of another type under these names is not ours: nothing is in it.
+local function read(...)
+  local found = redis.pcall(...)
+  return found.err and {} or found
+end
+
 return answer('ok', {
-  job_view(), redis.call('HGETALL', base .. 'stats'), redis.call('LRANGE', base .. 'samples', 0, -1), redis.call('LRANGE', base .. 'restores', 0, -1),
+  job_view(), read('HGETALL', base .. 'stats'), read('LRANGE', base .. 'samples', 0, 999), read('LRANGE', base .. 'restores', 0, -1),
 })

@@ -32,7 +32,7 @@
 --   view(id)                     { id, { missing names }, { record pairs } } for parseCheckpoint,
 --                                or nil; expiry is not derived here but by the reader
 --   views(ids)                   the views of those ids that have one
---   latest_completed()           highest completed id or nil
+--   latest_completed()           highest completed id and its record, or nil
 --   next_steps()                 current id or "", latest id or ""
 --   absent(job, id, late)        refusal for an id without a record; late adds the next steps
 --   check_sender(job, rec, task, epoch, attempt)
@@ -67,9 +67,16 @@ local function lazily(build)
   end })
 end
 
--- tostring would write 2^53 as 9.007199254741e+15.
+-- tostring would write 2^53 as 9.007199254741e+15. Formatting takes as long as a small command,
+-- and a script writes the same few numbers, now above all, again and again.
+local texts = {}
 local function integer(n)
-  return string.format('%.0f', n)
+  local text = texts[n]
+  if not text then
+    text = string.format('%.0f', n)
+    texts[n] = text
+  end
+  return text
 end
 
 local function checkpoint_key(id, part)
@@ -184,7 +191,7 @@ local function latest_completed()
     for _, id in ipairs(ids) do
       local rec = read_record(id)
       if rec and rec.status == 'completed' then
-        return id
+        return id, rec
       end
     end
     if #ids < 100 then

@@ -69,6 +69,8 @@ local removed, crowded = {}, false
 
 local ends = lazily(function(ends)
   local expire_overdue
+  -- The one that completed in this step.
+  local fresh
 
   local function add_bytes(sign, bytes)
     if bytes > 0 and redis.call('HEXISTS', base .. 'job', 'rbytes') == 1 then
@@ -115,6 +117,7 @@ local ends = lazily(function(ends)
   -- What was overdue by now ended before this one, and must not count as a failure after it;
   -- it is written second, since it lifts the check that a full Redis makes.
   local function complete_pending(id, rec, token, last_task)
+    fresh = id
     rec.status, rec.rev, rec.ended, rec.token = 'completed', rec.rev + 1, now, token
     redis.call('HSET', base .. id, 'status', rec.status, 'rev', integer(rec.rev), 'ended', integer(now), 'token', token)
     expire_overdue(100)
@@ -232,7 +235,9 @@ local ends = lazily(function(ends)
   -- old, or without which they have too many bytes together. limits is "keep|age|bytes" of the
   -- server, 0 is no limit; the job's own settings win. A leased one waits for a later call and
   -- counts as kept until then, and the newest one always stays. At most 100 are removed and
-  -- looks passed over; the sweep goes on with the rest.
+  -- looks passed over; the sweep goes on with the rest. Where only age is limited, the walk ends
+  -- behind a tenth as many that are too young: older ones stand behind them only if they ended
+  -- before, while these were pending.
   local function apply_retention(limits, looks)
     local own = redis.call('HMGET', base .. 'job', 's_keep', 's_age', 's_bytes')
     local keep, age, bytes = string.match(limits, '^(%d+)|(%d+)|(%d+)$')
@@ -244,13 +249,14 @@ local ends = lazily(function(ends)
     local function over(rec)
       return keep > 0 and places > keep or age > 0 and now - rec.ended > age or bytes > 0 and sum > bytes
     end
+    local young = 0
     local function some_over()
-      return keep > 0 and places > keep or age > 0 or bytes > 0 and sum > bytes
+      return keep > 0 and places > keep or age > 0 and young < looks / 10 or bytes > 0 and sum > bytes
     end
     -- The newest one that is ours stays, so nothing of others may stand in its place.
     while places > 1 and some_over() do
       local newest = redis.call('ZRANGE', base .. 'retained', -1, -1)[1]
-      if read_record(newest) then
+      if newest == fresh or read_record(newest) then
         break
       end
       forget(newest)
@@ -266,12 +272,14 @@ local ends = lazily(function(ends)
         local rec = read_record(id)
         if not rec then
           forget(id)
-        elseif over(rec) and not leased(id) then
+        elseif not over(rec) then
+          passed, young = passed + 1, young + 1
+        elseif leased(id) then
+          passed = passed + 1
+        else
           remove_record(id, rec, 'retention')
           evicted[#evicted + 1] = id
           gone, sum = gone + 1, sum - rec.bytes
-        else
-          passed = passed + 1
         end
         places = places - 1
       end

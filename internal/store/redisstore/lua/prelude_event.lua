@@ -2,10 +2,13 @@
 --
 -- The log is the stream …events. An entry's id is "<epoch>-<seq>", its fields are those of
 -- parseEvent (events.go), with miss once for each missing task. Its end is the job's field evlast,
--- which answering moves: all events of a step are there when the first waiter is woken.
+-- which answering moves: all events of a step are there when the first waiter is woken. With it
+-- goes what prelude_history.lua has to write, in one command however much a step changes.
 --
 -- Functions of the lazy table events:
---   open()                    the log's end: { epoch, seq, keep }; what raises the epoch sets it here
+--   open()                    the log's end: { epoch, seq, keep }; what raises the epoch sets it here;
+--                             and for prelude_history.lua { okid, fails, failing, tolerable, changes,
+--                             counts }: fields of the job's hash and counts in …stats to come
 --   emit(kind, id, fields)    appends one event about a checkpoint, "" for none; fields is a list
 --   checkpoint(kind, id, rec, why)
 --                             appends checkpoint.<kind>, as rec is now; why is for deleted ones.
@@ -13,16 +16,21 @@
 --   failure_of(id, rec)       that failure, read from the record of one that ended uncompleted
 --   add_failure(fields, failure)
 --                             appends it to the fields of an event
---   close()                   saves the end and wakes who listens; answering calls it if log is set
+--   close()                   saves the end and wakes who listens; answering calls it if there is any.
+--                             What removes fields or counts of history calls it before
 
 local log
 
 local events = lazily(function(events)
   function events.open()
     if not log then
-      local field = redis.call('HMGET', base .. 'job', 'epoch', 'evlast', 'd_events')
+      local field = redis.call('HMGET', base .. 'job', 'epoch', 'evlast', 'd_events', 'okid', 'fails', 'failing', 's_tolerate', 'd_tolerate')
       local seq = string.match(field[2] or '', '%-(%d+)$')
-      log = { epoch = tonumber(field[1] or '0'), seq = tonumber(seq or '0'), keep = field[3] or '10000' }
+      log = {
+        epoch = tonumber(field[1] or '0'), seq = tonumber(seq or '0'), keep = field[3] or '10000',
+        okid = tonumber(field[4] or '-1'), fails = tonumber(field[5] or '0'), failing = field[6] == '1',
+        tolerable = tonumber(field[7] or field[8] or '0'), changes = {}, counts = {},
+      }
     end
     return log
   end
@@ -35,7 +43,7 @@ local events = lazily(function(events)
   end
 
   -- A log that is ahead of its job's hash, which somebody must have removed, would refuse every
-  -- event, and with it leave every change half written.
+  -- event, and with it leave every change half written. What is not ours stays as it is.
   function events.emit(kind, id, fields)
     events.open()
     local all = { 'type', kind, 'at', integer(now), 'id', id }
@@ -46,10 +54,12 @@ local events = lazily(function(events)
       return
     end
     local newest = redis.pcall('XREVRANGE', base .. 'events', '+', '-', 'COUNT', 1)
-    if newest.err or not newest[1] then
+    if newest.err or newest[1] and newest[1][2][1] ~= 'type' then
       return
     end
-    log.seq = math.max(log.seq, tonumber(string.match(newest[1][1], '%-(%d+)$')))
+    if newest[1] then
+      log.seq = math.max(log.seq, tonumber(string.match(newest[1][1], '%-(%d+)$')))
+    end
     if not append_event(all) then
       redis.call('UNLINK', base .. 'events')
       append_event(all)
@@ -106,11 +116,20 @@ local events = lazily(function(events)
 
   -- An ACL may forbid to publish; whoever listens then looks once a second.
   function events.close()
-    if not log.last then
+    if not (log and log.last) then
       return
     end
-    redis.call('HSET', base .. 'job', 'evlast', log.last)
-    log.last = nil
+    local fields = { 'evlast', log.last }
+    for name, value in pairs(log.changes) do
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
+    end
+    redis.call('HSET', base .. 'job', unpack(fields))
+    -- A foreign value under the name of the counts must not break off what was written before.
+    for what, n in pairs(log.counts) do
+      redis.pcall('HINCRBY', base .. 'stats', what, n)
+    end
+    log.last, log.changes, log.counts = nil, {}, {}
     local prefix, job = base, 'default'
     if not default_job then
       prefix, job = string.match(base, '^(.*){([^{}]*)}:$')

@@ -11,14 +11,15 @@ local function find(ref)
   if not job then
     return nil, { 'job_not_found' }
   end
-  local id = ref
+  local id, rec = ref, nil
   if ref == 'latest' then
-    id = latest_completed()
+    id, rec = latest_completed()
     if not id then
       return nil, { 'no_completed_checkpoint' }
     end
+  else
+    rec = read_record(id)
   end
-  local rec = read_record(id)
   if not rec then
     return nil, absent(job, id)
   end

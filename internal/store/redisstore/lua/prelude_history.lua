@@ -10,49 +10,60 @@
 --   s_tolerate, d_tolerate   how many may fail: the job's own setting, or what the server said in
 --                            the last call that brought its defaults
 --
+-- The job's hash and …stats are written when the script answers, see events.close.
+--
 -- Functions of the lazy table history:
---   count(what)              counts one
+--   count(what)              counts one; an event follows in the same step
 --   failed(id, rec)          after the event of one that expired or was declined
 --   completed(id, rec, last_task)
 --                            after the event of one that completed; last_task is "" by hand
 
 local history = lazily(function(history)
   function history.count(what)
-    redis.call('HINCRBY', base .. 'stats', what, 1)
+    local counts = events.open().counts
+    counts[what] = (counts[what] or 0) + 1
   end
 
   function history.failed(id, rec)
-    local failure = events.failure_of(id, rec)
-    redis.call('HSET', base .. 'job', 'f_id', id, 'f_at', integer(rec.ended),
-      'f_reason', failure.reason, 'f_task', failure.task, 'f_msg', failure.message)
-    local field = redis.call('HMGET', base .. 'job', 'okid', 'fails', 'failing', 's_tolerate', 'd_tolerate')
+    local failure, tally = events.failure_of(id, rec), events.open()
+    local changes = tally.changes
+    changes.f_id, changes.f_at = id, integer(rec.ended)
+    changes.f_reason, changes.f_task, changes.f_msg = failure.reason, failure.task, failure.message
     -- An old one that fails behind a newer success says nothing about the job now.
-    if field[1] and tonumber(id) < tonumber(field[1]) then
+    if tonumber(id) < tally.okid then
       return
     end
-    local fails = tonumber(field[2] or '0') + 1
-    redis.call('HSET', base .. 'job', 'fails', integer(fails))
-    if field[3] ~= '1' and fails > tonumber(field[4] or field[5] or '0') then
-      redis.call('HSET', base .. 'job', 'failing', '1')
-      local fields = { 'fails', integer(fails) }
+    tally.fails = tally.fails + 1
+    changes.fails = integer(tally.fails)
+    if not tally.failing and tally.fails > tally.tolerable then
+      tally.failing, changes.failing = true, '1'
+      local fields = { 'fails', changes.fails }
       events.add_failure(fields, failure)
       events.emit('job.failing', id, fields)
     end
   end
 
+  -- Most completions leave the trimming to a later one.
+  local function add_sample(text)
+    local length = redis.pcall('LPUSH', base .. 'samples', text)
+    if type(length) == 'number' and length > 1100 then
+      redis.call('LTRIM', base .. 'samples', 0, 999)
+    end
+  end
+
   function history.completed(id, rec, last_task)
-    local field = redis.call('HMGET', base .. 'job', 'okid', 'fails', 'failing')
-    local highest = math.max(tonumber(id), tonumber(field[1] or '0'))
-    redis.call('HSET', base .. 'job', 'okid', integer(highest), 'okat', integer(now))
-    redis.call('LPUSH', base .. 'samples', table.concat({
+    local tally = events.open()
+    local changes = tally.changes
+    tally.okid = math.max(tally.okid, tonumber(id))
+    changes.okid, changes.okat = integer(tally.okid), integer(now)
+    add_sample(table.concat({
       id, integer(now), integer(math.max(0, rec.ended - rec.start)), integer(rec.entries), integer(rec.bytes), integer(rec.acked), last_task,
     }, '|'))
-    redis.call('LTRIM', base .. 'samples', 0, 999)
-    if (field[2] or '0') ~= '0' then
-      redis.call('HSET', base .. 'job', 'fails', '0')
+    if tally.fails > 0 then
+      tally.fails, changes.fails = 0, '0'
     end
-    if field[3] == '1' then
-      redis.call('HSET', base .. 'job', 'failing', '0')
+    if tally.failing then
+      tally.failing, changes.failing = false, '0'
       events.emit('job.healthy', id, {})
     end
   end

@@ -5,9 +5,6 @@
 --                 "", when it completed ("0" = none), { pairs of the job's hash }
 
 local function job_view()
-  local latest, at = latest_completed() or '', 0
-  if latest ~= '' then
-    at = read_record(latest).ended
-  end
-  return { integer(pending_now()), latest, integer(at), redis.call('HGETALL', base .. 'job') }
+  local latest, rec = latest_completed()
+  return { integer(pending_now()), latest or '', integer(rec and rec.ended or 0), redis.call('HGETALL', base .. 'job') }
 end

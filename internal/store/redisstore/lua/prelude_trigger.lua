@@ -94,10 +94,10 @@ local function create(job, place, s, what)
     name_tasks(token, what, s)
   end
   local made = view(id)
-  ends.expire_overdue(100)
   if place.lost then
     events.open().seq = events.open().seq + 1000
   end
+  ends.expire_overdue(100)
   history.count('triggered')
   events.checkpoint('triggered', id, {
     status = 'pending', required = what.required, acked = 0, start = now, timeout = timeout, tasks = token,

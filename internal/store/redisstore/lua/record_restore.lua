@@ -22,8 +22,9 @@ if not find_job() then
 end
 redis.call('LPUSH', base .. 'restores', table.concat({ ARGV[3], integer(now), ARGV[4], ARGV[5], ARGV[6] }, '|'))
 redis.call('LTRIM', base .. 'restores', 0, tonumber(ARGV[7]) - 1)
-redis.call('HINCRBY', base .. 'stats', 'restores', 1)
-redis.call('HINCRBY', base .. 'stats', 'restored', ARGV[4])
+-- A foreign value under the name of the counts must not break off what was written before.
+redis.pcall('HINCRBY', base .. 'stats', 'restores', 1)
+redis.pcall('HINCRBY', base .. 'stats', 'restored', ARGV[4])
 local reply = answer('ok', {})
 keep_answer(ARGV[2], reply)
 return reply

@@ -64,7 +64,7 @@ if not job.known and not registered then
 end
 
 local own = settings(14)
-local rested = ARGV[10] == '1' and 0 or pause_ends(own.pause)
+local rested = ARGV[10] ~= '1' and own.pause > 0 and pause_ends(own.pause) or 0
 if rested > now then
   ends.expire_overdue(100)
   drop_staged()

@@ -78,7 +78,7 @@ if 2 * late <= s.interval then
 else
   state.missed = state.missed + math.floor(late / s.interval)
 end
-local rested = pause_ends(s.pause)
+local rested = s.pause > 0 and pause_ends(s.pause) or 0
 if rested > now then
   due, state.last, state.at = rested, 'min_pause', integer(now)
   return save({})
