@@ -43,13 +43,11 @@ func newBuckets[K comparable, T, R any](
 	}
 }
 
-func (b *buckets[K, T, R]) register(ctx context.Context, c *Coordinator) error {
-	if c == nil {
-		return nil
-	}
-	return c.registerNumbered(ctx, "window", newSource("", valueCodec[[]Bucket]{},
+// source ignores what is restored: the records come again.
+func (b *buckets[K, T, R]) source() *source {
+	return newSource("", valueCodec[[]Bucket]{},
 		func(context.Context) ([]Bucket, error) { return b.snapshot(), nil },
-		func(context.Context, []Bucket) error { return nil }))
+		func(context.Context, []Bucket) error { return nil })
 }
 
 func (b *buckets[K, T, R]) snapshot() []Bucket {

@@ -22,12 +22,13 @@ type Emitter[T any] struct {
 func (e *Emitter[T]) Lock() *Fence { return e.lock }
 
 // Emit hands a record to the consumer. It waits, holding the emission lock, while the
-// consumer is [HandOff] records behind. It fails when ctx is done, and with [ErrStopped]
-// when the consumer or the source has ended; the record is lost then.
+// consumer is [HandOff] records behind. It fails with [ErrStopped] when the
+// consumer or the source has ended, else with the cause of ctx when that is done; the
+// record is lost then.
 func (e *Emitter[T]) Emit(ctx context.Context, record T) error {
 	h, err := e.lock.enter(ctx)
 	if err != nil {
-		return err
+		return e.refuse(err)
 	}
 	defer h.leave()
 	if e.over {
@@ -37,9 +38,20 @@ func (e *Emitter[T]) Emit(ctx context.Context, record T) error {
 	case e.records <- record:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("emit: %w", context.Cause(ctx))
+		return e.refuse(context.Cause(ctx))
 	case <-e.stop:
 		return ErrStopped
+	}
+}
+
+// refuse says why a record was not taken. The source's own context is done because the
+// stream has stopped, and that is the better answer.
+func (e *Emitter[T]) refuse(err error) error {
+	select {
+	case <-e.stop:
+		return ErrStopped
+	default:
+		return fmt.Errorf("emit: %w", err)
 	}
 }
 

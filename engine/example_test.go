@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/checkpointd/checkpointd/engine"
 )
@@ -14,30 +16,67 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	apples := engine.WithKey(ctx, "apple")
-	count := func() {
-		if err := counts.Update(apples, func(n int) int { return n + 1 }); err != nil {
-			panic(err)
-		}
+	words := engine.FromSlice(c, strings.Fields("to be or not to be"))
+	byWord := engine.KeyBy(words, func(word string) string { return word })
+	count := func(ctx context.Context, _ string) error {
+		return counts.Update(ctx, func(n int) int { return n + 1 })
 	}
 
-	count()
+	if err := byWord.Each(ctx, count); err != nil {
+		panic(err)
+	}
+	cp, err := c.Trigger(ctx) // at any time, from any goroutine
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(engine.Read[map[string]int](cp, "counts"))
+	// Output: map[be:2 not:1 or:1 to:2] <nil>
+}
+
+// What was written after a checkpoint is gone when it is restored.
+func ExampleCoordinator_Restore() {
+	ctx := context.Background()
+	c := engine.NewCoordinator(nil)
+	counts, err := engine.NewKeyedStore[string, int](ctx, c, "counts", nil)
+	if err != nil {
+		panic(err)
+	}
+	apples := engine.WithKey(ctx, "apple")
+	if err := counts.Set(apples, 1); err != nil {
+		panic(err)
+	}
 	cp, err := c.Trigger(ctx)
 	if err != nil {
 		panic(err)
 	}
-	count()
-	n, err := counts.Value(apples)
-	fmt.Println("before the restore:", n, err)
-
-	if err := c.Restore(ctx, cp.ID()); err != nil {
+	if err := counts.Set(apples, 2); err != nil {
 		panic(err)
 	}
-	n, err = counts.Value(apples)
-	fmt.Println("after the restore:", n, err)
+
+	fmt.Println(c.Restore(ctx, cp.ID()))
+	fmt.Println(counts.Value(apples))
 	// Output:
-	// before the restore: 2 <nil>
-	// after the restore: 1 <nil>
+	// <nil>
+	// 1 <nil>
+}
+
+// Values that are changed in place need a Clone function.
+func ExampleStoreOptions() {
+	ctx := context.Background()
+	c := engine.NewCoordinator(nil)
+	lists, err := engine.NewKeyedStore[string, []int](ctx, c, "lists",
+		&engine.StoreOptions[[]int]{Clone: slices.Clone[[]int]})
+	if err != nil {
+		panic(err)
+	}
+	key := engine.WithKey(ctx, "k")
+	list := []int{1, 2, 3}
+	if err := lists.Set(key, list); err != nil {
+		panic(err)
+	}
+	list[0] = 99
+	fmt.Println(lists.Value(key))
+	// Output: [1 2 3] <nil>
 }
 
 // Several writes within one hold are in a checkpoint together or not at all.

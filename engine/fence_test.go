@@ -102,9 +102,9 @@ func TestAHoldEndsWhenItsBodyReturns(t *testing.T) {
 	f := engine.NewFence()
 	var outer, inner context.Context
 	must(t, f.Do(t.Context(), func(ctx context.Context) error {
-		outer = ctx
+		outer = ctx //nolint:fatcontext // the leak is what is tested
 		must(t, f.Do(ctx, func(ctx context.Context) error {
-			inner = ctx
+			inner = ctx //nolint:fatcontext // as above
 			return nil
 		}))
 		// The inner hold is over, the outer one is not.

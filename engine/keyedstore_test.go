@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -53,6 +54,33 @@ func TestItem54_ClearRemovesAndKeysAreApart(t *testing.T) {
 	n, err := s.Len(t.Context())
 	must(t, err)
 	equal(t, "keys", n, 1)
+}
+
+func TestWhatAllYieldsDoesNotChangeMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := store[int, int](t, nil, "s")
+	for key := range 100 {
+		set(t, s, key, 0)
+	}
+	writing := begin(t, func(context.Context) error {
+		for round := 1; round <= rounds(); round++ {
+			set(t, s, round%100, round)
+			must(t, s.Clear(engine.WithKey(t.Context(), (round+50)%100)))
+		}
+		return nil
+	})
+	for range rounds() / 10 {
+		all, err := s.All(t.Context())
+		must(t, err)
+		first := maps.Collect(all)
+		equal(t, "a second look", maps.Collect(all), first)
+	}
+	happens(t, "writing", writing)
+	all, err := s.All(t.Context())
+	must(t, err)
+	for range all {
+		break // who has seen enough may stop
+	}
 }
 
 // A store and its checkpoints are compared with maps that are copied.
@@ -108,9 +136,7 @@ func TestAStoreIsAMapWhoseCheckpointsAreCopies(t *testing.T) {
 
 func copyOf(m map[int16]int) map[int16]int {
 	c := map[int16]int{}
-	for key, value := range m {
-		c[key] = value
-	}
+	maps.Copy(c, m)
 	return c
 }
 

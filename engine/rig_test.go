@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -59,11 +60,7 @@ func contents[K comparable, V any](t *testing.T, s *engine.KeyedStore[K, V]) map
 	t.Helper()
 	all, err := s.All(t.Context())
 	must(t, err)
-	m := map[K]V{}
-	for key, value := range all {
-		m[key] = value
-	}
-	return m
+	return maps.Collect(all)
 }
 
 func equal[T any](t *testing.T, what string, got, want T) {

@@ -28,7 +28,8 @@ type source struct {
 //
 // If the checkpoint that was restored last has state of this name, restore is called with
 // it before Register returns, so that it does not matter which of the two comes first.
-// Names are unique: a second registration fails with [ErrDuplicate].
+// Names are unique: a second registration fails with [ErrDuplicate]. Without a coordinator
+// (nil) nothing is registered.
 func Register[P any](
 	ctx context.Context, c *Coordinator, name string,
 	snapshot func(ctx context.Context) (P, error),
@@ -36,6 +37,9 @@ func Register[P any](
 ) error {
 	if snapshot == nil || restore == nil {
 		return fmt.Errorf("register %q: snapshot and restore must not be nil", name)
+	}
+	if c == nil {
+		return nil
 	}
 	return c.register(ctx, newSource(name, valueCodec[P]{}, snapshot, restore))
 }

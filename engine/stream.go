@@ -2,11 +2,15 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
 // Stream is a description of records and of what becomes of them. Nothing happens before
 // it is consumed, by [Stream.Each] or [Stream.Collect]; each consumption begins anew.
+//
+// The stores that it uses must be those of its own coordinator: of two fences that are
+// taken in two orders, each would wait for the other.
 //
 // A record is worked on inside the fence of the stream's coordinator, from its source to
 // the end of the stream, so that a checkpoint never splits it. Fetching the next record
@@ -27,9 +31,12 @@ type operator[T any] struct {
 
 // run is one consumption of a stream.
 type run struct {
-	fence  *Fence
-	drive  func(ctx context.Context) error
-	clocks []clock
+	coordinator *Coordinator
+	fence       *Fence
+	drive       func(ctx context.Context) error
+	// sources are the names that this consumption has registered.
+	sources []string
+	clocks  []clock
 	// next is when the earliest of the clocks is due; the zero time is never.
 	next time.Time
 }
@@ -47,7 +54,7 @@ type clock interface {
 // When ctx is done, Each ends with the cause, between two records. It refuses with
 // [ErrInFence] to begin inside the fence, which its source must not hold.
 func (s *Stream[T]) Each(ctx context.Context, body func(ctx context.Context, record T) error) error {
-	r := &run{fence: fenceOf(s.coordinator)}
+	r := &run{coordinator: s.coordinator, fence: fenceOf(s.coordinator)}
 	if r.fence.Held(ctx) {
 		return ErrInFence
 	}
@@ -57,7 +64,7 @@ func (s *Stream[T]) Each(ctx context.Context, body func(ctx context.Context, rec
 		end:       func(context.Context) error { return nil },
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, r.unregister(context.WithoutCancel(ctx)))
 	}
 	return r.drive(ctx)
 }
@@ -70,6 +77,28 @@ func (s *Stream[T]) Collect(ctx context.Context) ([]T, error) {
 		return nil
 	})
 	return records, err
+}
+
+// register adds the state of a stage to the checkpoints, under the first free one of the
+// names prefix-1, prefix-2, ….
+func (r *run) register(ctx context.Context, prefix string, s *source) error {
+	if r.coordinator == nil {
+		return nil
+	}
+	if err := r.coordinator.registerNumbered(ctx, prefix, s); err != nil {
+		return err
+	}
+	r.sources = append(r.sources, s.name)
+	return nil
+}
+
+// unregister takes back what a consumption registered that does not come about.
+func (r *run) unregister(ctx context.Context) error {
+	var errs []error
+	for _, name := range r.sources {
+		errs = append(errs, r.coordinator.Unregister(ctx, name))
+	}
+	return errors.Join(errs...)
 }
 
 // step does something inside the fence, after what is due by the clock.

@@ -2,9 +2,11 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/checkpointd/checkpointd/engine"
 )
@@ -238,4 +240,17 @@ func TestItem56_AStreamWithoutACoordinatorIsAPlainOne(t *testing.T) {
 	if !slices.Equal(got, numbers(3)) {
 		t.Errorf("records: %v", got)
 	}
+}
+
+func TestAConsumptionThatCannotBeginRegistersNothing(t *testing.T) {
+	t.Parallel()
+	c := engine.NewCoordinator(nil)
+	must(t, c.Adopt(t.Context(), engine.NewCheckpoint(1, time.Now(), map[string][]engine.Entry{
+		"watermark-1": {{Value: json.RawMessage(`"no watermark"`)}},
+	})))
+	_, err := engine.Count(engine.WindowBy(timed(c, 3, 1, nil), engine.Tumbling(ms(10)))).Collect(t.Context())
+	if err == nil {
+		t.Error("a watermark began with what is none")
+	}
+	equal(t, "sources", c.Sources(), []string{})
 }

@@ -77,16 +77,15 @@ func (t *trie[K, V]) get(key K) (value V, ok bool) {
 	hash := t.hash(key)
 	n := t.root
 	for shift := uint(0); n != nil; shift += levelBits {
-		i := 0
 		if shift >= hashBits {
-			if i = n.find(key); i < 0 {
-				return value, false
+			if i := n.find(key); i >= 0 {
+				return n.slots[i].value, true
 			}
-		} else {
-			var bit uint32
-			if bit, i = n.place(hash, shift); n.used&bit == 0 {
-				return value, false
-			}
+			return value, false
+		}
+		bit, i := n.place(hash, shift)
+		if n.used&bit == 0 {
+			return value, false
 		}
 		s := &n.slots[i]
 		if s.below == nil {

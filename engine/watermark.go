@@ -71,8 +71,9 @@ func (w *WatermarkState) replay(to Watermark) {
 // timers and windows wait for the end of the input. See [Ascending] and [BoundedLateness].
 //
 // Each consumption has a [WatermarkState] of its own, which is part of the checkpoints
-// under the first free one of the names watermark-1, watermark-2, … A restore replays
-// value and idle flag. Timers and windows move on when the watermark rises, so a source
+// under the first free one of the names watermark-1, watermark-2, …: to find it again after
+// a restart, begin to consume streams in the same order. A restore replays value and idle
+// flag. Timers and windows move on when the watermark rises, so a source
 // that is read again from its beginning closes nothing before it has passed the point
 // that was restored.
 func AssignTimestamps[T any](
@@ -80,7 +81,7 @@ func AssignTimestamps[T any](
 ) *Stream[T] {
 	return &Stream[T]{coordinator: s.coordinator, attach: func(ctx context.Context, r *run, down operator[T]) error {
 		state := NewWatermarkState()
-		if err := registerWatermark(ctx, s.coordinator, state); err != nil {
+		if err := r.register(ctx, "watermark", state.source()); err != nil {
 			return err
 		}
 		return s.attach(ctx, r, operator[T]{
@@ -106,16 +107,13 @@ func AssignTimestamps[T any](
 	}}
 }
 
-func registerWatermark(ctx context.Context, c *Coordinator, state *WatermarkState) error {
-	if c == nil {
-		return nil
-	}
-	return c.registerNumbered(ctx, "watermark", newSource("", valueCodec[Watermark]{},
-		func(context.Context) (Watermark, error) { return state.Current(), nil },
+func (w *WatermarkState) source() *source {
+	return newSource("", valueCodec[Watermark]{},
+		func(context.Context) (Watermark, error) { return w.Current(), nil },
 		func(_ context.Context, to Watermark) error {
-			state.replay(to)
+			w.replay(to)
 			return nil
-		}))
+		})
 }
 
 // Ascending is for [AssignTimestamps] of records in the order of their event times: the

@@ -108,10 +108,9 @@ func Sum[K comparable, T any, N cmp.Ordered](s *WindowedStream[K, T], number fun
 }
 
 func results[K comparable, T, R any](s *WindowedStream[K, T], empty func() contents[K, T, R]) *Stream[WindowResult[K, R]] {
-	c := s.keyed.coordinator
-	return &Stream[WindowResult[K, R]]{coordinator: c, attach: func(ctx context.Context, r *run, down operator[WindowResult[K, R]]) error {
+	return &Stream[WindowResult[K, R]]{coordinator: s.keyed.coordinator, attach: func(ctx context.Context, r *run, down operator[WindowResult[K, R]]) error {
 		b := newBuckets(s, empty, down)
-		if err := b.register(ctx, c); err != nil {
+		if err := r.register(ctx, "window", b.source()); err != nil {
 			return err
 		}
 		return s.keyed.attach(ctx, r, operator[T]{record: b.record, watermark: b.watermark, end: b.end})
