@@ -23,8 +23,12 @@ import (
 // starved by a busy stream.
 type Fence struct{ root hold }
 
-// hold is a stay inside a fence; the root stands for being outside of it.
+// hold is a stay inside a fence, and the context that carries it: there is one for each
+// record, so it is made of one piece. The root stands for being outside of the fence.
 type hold struct {
+	context.Context //nolint:containedctx // it is a context
+
+	fence *Fence
 	// turn has a token in it while somebody is inside this hold.
 	turn  chan struct{}
 	outer *hold
@@ -46,7 +50,7 @@ func (f *Fence) Do(ctx context.Context, body func(ctx context.Context) error) er
 	if err != nil {
 		return err
 	}
-	inner := &hold{turn: make(chan struct{}, 1), outer: outer}
+	inner := &hold{Context: ctx, fence: f, turn: make(chan struct{}, 1), outer: outer}
 	defer func() {
 		// A goroutine of the body may be inside still; nobody comes in after it.
 		inner.turn <- struct{}{}
@@ -54,7 +58,15 @@ func (f *Fence) Do(ctx context.Context, body func(ctx context.Context) error) er
 		inner.leave()
 		outer.leave()
 	}()
-	return body(context.WithValue(ctx, f, inner))
+	return body(inner)
+}
+
+// Value finds the hold of a fence by the fence itself.
+func (h *hold) Value(key any) any {
+	if f, ok := key.(*Fence); ok && f == h.fence {
+		return h
+	}
+	return h.Context.Value(key)
 }
 
 // Held tells whether ctx carries this fence, still held.

@@ -15,13 +15,30 @@ type scope struct {
 
 type scopeKey struct{}
 
+// scoped is a context with a scope, in one piece as there are several for each record.
+type scoped struct {
+	context.Context //nolint:containedctx // it is a context
+
+	scope scope
+}
+
+// Value finds the innermost scope.
+func (s *scoped) Value(key any) any {
+	if key == (scopeKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
+}
+
 func scopeOf(ctx context.Context) scope {
-	s, _ := ctx.Value(scopeKey{}).(scope)
-	return s
+	if s, ok := ctx.Value(scopeKey{}).(*scoped); ok {
+		return s.scope
+	}
+	return scope{}
 }
 
 func (s scope) in(ctx context.Context) context.Context {
-	return context.WithValue(ctx, scopeKey{}, s)
+	return &scoped{Context: ctx, scope: s}
 }
 
 // WithKey returns a context whose current key is key: the one that the states of a
