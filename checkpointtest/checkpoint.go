@@ -71,6 +71,12 @@ func (s *Server) Abort(id int64) {
 	s.call(http.MethodPost, fmt.Sprintf("/checkpoints/%d/abort", id), nil, nil)
 }
 
+// Delete removes a checkpoint of the default job, as retention does some day.
+func (s *Server) Delete(id int64) {
+	s.t.Helper()
+	s.call(http.MethodDelete, fmt.Sprintf("/checkpoints/%d", id), nil, nil)
+}
+
 // call sends a request, which must succeed. Its connection is not kept: it would outlive the test.
 func (s *Server) call(method, path string, body, into any) {
 	s.t.Helper()

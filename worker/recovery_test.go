@@ -1,0 +1,166 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/checkpointd/checkpointd/checkpointtest"
+	"github.com/checkpointd/checkpointd/worker"
+)
+
+func TestWorkersWithOneRecoveryKeyGoOnFromOneCheckpointInOneEpoch(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	var fleet []*counter
+	var lives []*life
+	begin := func(key string) []worker.Checkpoint {
+		fleet, lives = nil, nil
+		var from []worker.Checkpoint
+		for _, task := range []string{"task-1", "task-2"} {
+			c := newCounter(t, server, task)
+			c.RecoveryKey = key
+			life, origin := c.run(t)
+			fleet, lives, from = append(fleet, c), append(lives, life), append(from, origin)
+		}
+		return from
+	}
+	if from := begin("start"); from[0] != from[1] || from[0].ID != worker.None || from[0].Epoch != 1 {
+		t.Errorf("the fleet began from %+v", from)
+	}
+	first := server.Trigger("task-1", "task-2").ID
+	server.Ended(first)
+	before := lives
+	from := begin("crash-1") // while the former fleet is still about
+	if from[0] != from[1] || from[0].ID != first {
+		t.Errorf("the fleet went on from %+v", from)
+	}
+	for _, life := range before {
+		if err := life.end(t); !errors.Is(err, worker.CodeStaleEpoch) {
+			t.Errorf("a former life ended with %v", err)
+		}
+	}
+	second := server.Trigger("task-1", "task-2")
+	if got := server.Ended(second.ID); got.Status != "completed" || second.Epoch != 2 {
+		t.Errorf("in epoch %d the checkpoint ended as %+v", second.Epoch, got)
+	}
+	for _, c := range fleet {
+		if told := receive(t, c.completed); told != second.ID {
+			t.Errorf("%s was told of %d", c.TaskID, told)
+		}
+	}
+}
+
+func TestAKeyWhoseCheckpointIsGoneAndAJobThatDoesNotExistAreErrors(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t, checkpointtest.Keep(1))
+	c := newCounter(t, server, "task-1")
+	c.RecoveryKey = "crash-1"
+	life, _ := c.run(t)
+	takesPart(t, server, c, 1)
+	life.stop()
+	c.RecoveryKey = "crash-2"
+	life, _ = c.run(t)
+	takesPart(t, server, c, 1)
+	life.stop()
+	server.Delete(0)
+	if err := c.Run(t.Context()); !errors.Is(err, worker.CodeIdempotencyTargetDeleted) {
+		t.Errorf("the worker ended with %v", err)
+	}
+	c.RecoveryKey, c.Job = "", "mistyped"
+	if err := c.Run(t.Context()); !errors.Is(err, worker.CodeJobNotFound) {
+		t.Errorf("the worker ended with %v", err)
+	}
+}
+
+// fleet are two workers that count their cuts. Both stop when one does, and recover together.
+type fleet struct {
+	t       *testing.T
+	server  *checkpointtest.Server
+	crashes int
+	workers [2]*counter
+	lives   [2]*life
+	from    worker.Checkpoint
+	// told are the checkpoints that the workers of the present and former lives were told of.
+	told map[int64]bool
+}
+
+func (f *fleet) begin() {
+	f.crashes++
+	for n := range f.workers {
+		c := newCounter(f.t, f.server, fmt.Sprintf("task-%d", n+1))
+		c.RecoveryKey, c.Attempt = fmt.Sprintf("crash-%d", f.crashes), int64(f.crashes)
+		c.Snapshot = func(context.Context, worker.Checkpoint) (worker.Entries, error) {
+			c.add("cuts", 1)
+			return worker.FromMap(maps.Clone(c.counts)), nil
+		}
+		life, from := c.run(f.t)
+		if n > 0 && from != f.from {
+			f.t.Fatalf("the fleet went on from %+v and %+v", f.from, from)
+		}
+		f.workers[n], f.lives[n], f.from = c, life, from
+	}
+	if a, b := f.workers[0].counts["cuts"], f.workers[1].counts["cuts"]; a != b {
+		f.t.Fatalf("from %+v the fleet has %d and %d cuts", f.from, a, b)
+	}
+}
+
+func (f *fleet) crash() {
+	first := rand.IntN(2)
+	f.lives[first].stop()
+	f.lives[1-first].stop()
+	for _, c := range f.workers {
+		for len(c.completed) > 0 {
+			f.told[<-c.completed] = true
+		}
+	}
+}
+
+func TestTwoWorkersComeThroughFiftyCheckpointsWithRandomStops(t *testing.T) {
+	t.Parallel()
+	const wanted = 50
+	server := checkpointtest.Start(t, checkpointtest.Timeout(0), checkpointtest.Keep(0))
+	f := &fleet{t: t, server: server, told: map[int64]bool{}}
+	f.begin()
+	completed := map[int64]bool{}
+	restarts := 0
+	for len(completed) < wanted {
+		id := server.Trigger("task-1", "task-2").ID
+		switch rand.IntN(6) {
+		case 0, 1:
+			pauseFor(rand.N(8 * time.Millisecond))
+			f.crash()
+			f.begin()
+		case 2:
+			pauseFor(rand.N(8 * time.Millisecond))
+			server.Restart()
+			restarts++
+		}
+		if got := server.Ended(id); got.Status == "completed" {
+			completed[id] = true
+		} else if got.Failure.Reason != "superseded" {
+			t.Fatalf("checkpoint %d ended as %+v", id, got)
+		}
+	}
+	f.crash()
+	f.begin()
+	if cuts := f.workers[0].counts["cuts"]; cuts != wanted {
+		t.Errorf("after %d checkpoints the state has %d cuts", wanted, cuts)
+	}
+	for id := range f.told {
+		if !completed[id] {
+			t.Errorf("a worker was told that %d completed", id)
+		}
+	}
+	t.Logf("%d crashes, %d restarts, told of %d of %d", f.crashes, restarts, len(f.told), wanted)
+	if len(f.told) < wanted/2 {
+		t.Errorf("of %d completed checkpoints %d were told", wanted, len(f.told))
+	}
+}
+
+// pauseFor is a random moment, and waits for nothing.
+func pauseFor(d time.Duration) { <-time.After(d) }
