@@ -210,7 +210,9 @@ func (f *feed) follow() {
 		switch {
 		case CodeOf(err) == CodeJobNotFound:
 			f.known = false
-			f.turn(stretch{lost: err})
+			next := *f.now.Load() // what came before is still to be told
+			next.lost = err
+			f.turn(next)
 			return
 		case err != nil:
 			return

@@ -66,6 +66,11 @@ func (h *healthWatch) compare(jobs []JobState) {
 			h.coordinator.observer.JobChanged(job.Job, health.failing, health.freshness)
 		}
 	}
+	for job := range h.jobs {
+		if _, there := now[job]; !there {
+			h.coordinator.observer.JobGone(job)
+		}
+	}
 	h.jobs = now
 }
 

@@ -166,6 +166,7 @@ func (c *Coordinator) DeleteJob(ctx context.Context, job string, force bool, con
 		}
 		if !result.More {
 			c.scheduler.forget(job)
+			c.observer.JobGone(job)
 			return nil
 		}
 		// The condition was for the deletion to begin: one that a PUT stopped halfway would

@@ -25,6 +25,8 @@ type Observer interface {
 	// JobChanged tells of a job that began or ceased to fail, or whose latest completed
 	// checkpoint became stale or fresh; every replica tells, within a second or two.
 	JobChanged(job string, failing bool, freshness Freshness)
+	// JobGone tells of a job that is not there any more; every replica tells.
+	JobGone(job string)
 	// BackgroundFailed tells of an error that no request will see.
 	BackgroundFailed(task string, err error)
 }
@@ -79,6 +81,9 @@ func (Silence) StoreChanged(bool, []Warning, error) {}
 
 // JobChanged drops the report.
 func (Silence) JobChanged(string, bool, Freshness) {}
+
+// JobGone drops the report.
+func (Silence) JobGone(string) {}
 
 // BackgroundFailed drops the report.
 func (Silence) BackgroundFailed(string, error) {}

@@ -182,6 +182,9 @@ func (r *Restore) WriteRange(w io.Writer, offset, length int64) error {
 	counted := &countingWriter{to: w}
 	err := r.writeRange(counted, offset, length)
 	r.coordinator.observer.Restored(r.checkpoint.Job, r.checkpoint.ID, counted.written, err)
+	if reader, buffered := w.(interface{ Flush() }); buffered && err == nil {
+		reader.Flush() // the reader is not to wait for the record
+	}
 	r.record(counted.written, err == nil)
 	return err
 }

@@ -75,13 +75,14 @@ func FirstDue(now, intervalMs int64, jitter float64) int64 {
 	return now + 1 + int64(jitter*float64(intervalMs))
 }
 
-// PauseEnds is when the pause after the last completion is over; ≤ now is now. A clock
-// that stepped back behind the completion makes it longer by at most one pause.
+// PauseEnds is when the pause after the last completion is over; ≤ now is now. After a step
+// back of the clock the completion lies ahead. Further ahead than a pause it is not waited
+// for, so that no step makes the pause longer by more than one.
 func PauseEnds(lastCompletedAt, minPauseMs, now int64) int64 {
-	if lastCompletedAt == 0 || minPauseMs <= 0 {
+	if lastCompletedAt == 0 || minPauseMs <= 0 || lastCompletedAt > now+minPauseMs {
 		return 0
 	}
-	return min(lastCompletedAt, now) + minPauseMs
+	return lastCompletedAt + minPauseMs
 }
 
 // Schedule reads when a job triggers next, and why not now.
@@ -139,6 +140,9 @@ func (j *JobState) schedule(defaults Settings) Schedule {
 	if effective.IntervalMs <= 0 || j.Settings.Paused {
 		out.State.Due = 0
 		return out
+	}
+	if out.State.Due == 0 {
+		delay(DelayNotDue, 0, "The schedule begins with the next tick, within a second or two.")
 	}
 	if out.State.Due > now {
 		delay(DelayNotDue, out.State.Due, "The next trigger is due in %d ms.", out.State.Due-now)

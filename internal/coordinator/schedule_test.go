@@ -96,7 +96,8 @@ func TestAPauseCountsFromTheCompletion(t *testing.T) {
 		{"within the pause", 9900, 500, 10_400},
 		{"at the end of the pause", 9500, 500, 10_000},
 		{"long after", 100, 500, 600},
-		{"a clock that stepped back behind the completion", 90_000, 500, 10_500},
+		{"a clock that stepped back a little behind the completion", 10_500, 500, 11_000},
+		{"a clock that stepped back by more than a pause", 10_501, 500, 0},
 	} {
 		if got := coordinator.PauseEnds(tc.completed, tc.pause, now); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)

@@ -53,9 +53,14 @@ const (
 
 // learn notes when a job is due.
 func (s *scheduler) learn(state *JobState) {
-	if state.Settings.Over(s.coordinator.settings).IntervalMs <= 0 || state.Settings.Paused {
+	holds := state.Settings.Over(s.coordinator.settings)
+	if holds.IntervalMs <= 0 || state.Settings.Paused {
 		s.forget(state.Job)
 		return
+	}
+	at := state.Schedule.Due
+	if state.Schedule.Lost(state.ObservedAt, holds) {
+		at = state.ObservedAt // the store mends it when it is asked
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,13 +69,24 @@ func (s *scheduler) learn(state *JobState) {
 		due = new(dueJob)
 		s.jobs[state.Job] = due
 	}
-	due.at = dueAt(state.Schedule.Due, state.ObservedAt)
+	due.at = dueAt(at, state.ObservedAt)
 	s.rouse(due.at)
 }
 
 // dueAt takes the distance from the store's clock, so that this machine's may be wrong.
 func dueAt(due, now int64) time.Time {
 	return time.Now().Add(time.Duration(due-now) * time.Millisecond)
+}
+
+// meet takes a job in that may be new: the next look at the jobs could come later than
+// the first interval that the server's flags give it.
+func (s *scheduler) meet(job string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.jobs[job] == nil {
+		s.jobs[job] = &dueJob{at: time.Now()}
+		s.rouse(s.jobs[job].at)
+	}
 }
 
 func (s *scheduler) forget(job string) {

@@ -124,9 +124,10 @@ type Store interface {
 	// Job reads one job whole. Error: CodeJobNotFound.
 	Job(ctx context.Context, job string) (JobState, error)
 
-	// PutJob replaces a job's settings and makes the job if it is new. Where the interval
-	// changes or a pause ends, the schedule begins anew ([FirstDue]). Error:
-	// CodePreconditionFailed.
+	// PutJob replaces a job's settings and makes the job if it is new. Where the interval or
+	// the minimal pause changes, or a pause ends, the schedule begins anew ([FirstDue]). A
+	// job that has more failures in a row than it tolerates now is failing from then on; only
+	// a completion ends that. Error: CodePreconditionFailed.
 	PutJob(ctx context.Context, call PutJobCall) (PutJobResult, error)
 
 	// DeleteJob is one atomic step that removes at most Max checkpoints, oldest first, and,
@@ -142,7 +143,9 @@ type Store interface {
 
 	// Events reads a job's log. Every change of the types in [EventTypes] writes its events
 	// in its own step, in the order of the changes; the log keeps at least
-	// Settings.EventsToKeep of the last trigger. Error: CodeJobNotFound.
+	// Settings.EventsToKeep of the last trigger. The log of a deleted job can be read on from
+	// an event to its end, so that who followed it hears of that. Error: CodeJobNotFound, also
+	// at that end.
 	Events(ctx context.Context, call EventsCall) (EventsResult, error)
 
 	// Listen calls wake with the name of each job that has a new event, or with "" where it

@@ -44,6 +44,9 @@ func (c *Coordinator) Trigger(ctx context.Context, request TriggerRequest) (Trig
 			Pinned: request.Pinned, Idempotency: idempotency,
 		})
 	})
+	if err == nil && c.settings.IntervalMs > 0 {
+		c.scheduler.meet(request.Job)
+	}
 	if err == nil && !result.Repeated {
 		c.observer.Triggered(result.Checkpoint)
 	}

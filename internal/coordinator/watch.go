@@ -50,6 +50,9 @@ func (w *Watcher) Next(ctx context.Context) (Batch, error) {
 		now := w.feed.now.Load()
 		events, reached := now.after(w.place)
 		switch {
+		case len(events) > 0:
+			w.place = now.position
+			return Batch{Events: events}, nil
 		case now.lost != nil:
 			return Batch{}, now.lost
 		case !reached:
@@ -60,9 +63,6 @@ func (w *Watcher) Next(ctx context.Context) (Batch, error) {
 			if err != nil || batch.Gap || len(batch.Events) > 0 {
 				return batch, err
 			}
-		case len(events) > 0:
-			w.place = now.position
-			return Batch{Events: events}, nil
 		}
 		select {
 		case <-now.changed:

@@ -116,6 +116,10 @@ func (s *server) notFound(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 	allowed := strings.Join(s.allowedMethods(r), ", ")
+	if allowed == "" { // a method that the router does not know, at a path that nobody has
+		s.notFound(w, r)
+		return
+	}
 	w.Header().Set("Allow", allowed)
 	s.refuse(w, r, &coordinator.Error{
 		Code:   coordinator.CodeMethodNotAllowed,

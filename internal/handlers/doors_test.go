@@ -35,6 +35,7 @@ func TestEveryDoorAnswersAProblem(t *testing.T) {
 		{"an empty key in the path", "GET", path + "/state/", "", nil, coordinator.CodeNotFound},
 		{"a method that the path does not take", "PUT", path, "{}", nil, coordinator.CodeMethodNotAllowed},
 		{"a method that nothing takes", "PURGE", path, "", nil, coordinator.CodeMethodNotAllowed},
+		{"that method where there is nothing", "PURGE", "/nothing", "", nil, coordinator.CodeNotFound},
 		{"a path parameter", "GET", "/checkpoints/007", "", nil, coordinator.CodeInvalidParameter},
 		{"a query parameter of another type", "GET", "/checkpoints?limit=ten", "", nil, coordinator.CodeInvalidParameter},
 		{"a query parameter in another spelling", "GET", "/checkpoints?limit=%2B10", "", nil, coordinator.CodeInvalidParameter},

@@ -100,6 +100,19 @@ func TestLateAcknowledgementsAreToldWhereToGoOn(t *testing.T) {
 	}
 }
 
+func TestTheSeriesOfADeletedJobGo(t *testing.T) {
+	t.Parallel()
+	p := serve(t, embedded(t))
+	p.must(t, http.StatusCreated, "POST", "/checkpoints?job=short-lived", "{}")
+	p.must(t, http.StatusOK, "POST", "/checkpoints/0/acks?job=short-lived", `{"taskId":"task-1"}`)
+	about := func() bool {
+		return strings.Contains(p.must(t, http.StatusOK, "GET", "/metrics", "").body, `job="short-lived"`)
+	}
+	eventually(t, "the job has series", about)
+	p.must(t, http.StatusNoContent, "DELETE", "/jobs/short-lived", "")
+	eventually(t, "its series are gone", func() bool { return !about() })
+}
+
 // documentedMetrics reads the table in ARCHITECTURE.md.
 func documentedMetrics(t *testing.T) []string {
 	t.Helper()

@@ -24,7 +24,7 @@ type Config struct {
 
 	RequiredTaskAcks         int           `default:"1" help:"Acknowledgements that complete a checkpoint whose trigger names neither a number nor tasks." placeholder:"N"`
 	CheckpointTimeout        time.Duration `default:"60s" help:"How long a checkpoint may stay pending when its trigger does not say; 0s is for ever." placeholder:"DURATION"`
-	CheckpointInterval       time.Duration `default:"0s" help:"Time between two scheduled triggers of each job that does not say its own (PUT /jobs/{job}), 50ms or more; 0s schedules nothing." placeholder:"DURATION"`
+	CheckpointInterval       time.Duration `default:"0s" help:"Time between two scheduled triggers of each job that does not say its own (PUT /jobs/{job}), at least 50ms; 0s schedules nothing." placeholder:"DURATION"`
 	MinPause                 time.Duration `default:"0s" help:"How long a job rests after a completion before the next trigger." placeholder:"DURATION"`
 	MaxConcurrentCheckpoints int           `default:"16" help:"Pending checkpoints that a job may have (1 to 1000)." placeholder:"N"`
 	TolerableFailed          int           `name:"tolerable-failed-checkpoints" default:"0" help:"Checkpoints that may fail in a row before a job is reported as failing." placeholder:"N"`
@@ -71,6 +71,9 @@ func (c *Config) Validate() error {
 	duration := func(flag string, value time.Duration) {
 		if value < 0 || value.Milliseconds() > coordinator.MaxTimeoutMs {
 			fault("--%s must not be negative or longer than a hundred years", flag)
+		}
+		if value%time.Millisecond != 0 {
+			fault("--%s must be whole milliseconds", flag)
 		}
 	}
 	duration("checkpoint-timeout", max(0, c.CheckpointTimeout)) // ≤ 0 is for ever

@@ -64,11 +64,11 @@ func newJobsCollector(c *coordinator.Coordinator) *jobsCollector {
 		func(s *job, holds coordinator.Settings) (float64, bool) {
 			return float64(holds.IntervalMs) / 1000, holds.IntervalMs > 0 && !s.Settings.Paused
 		})
-	add("schedule_triggered_total", "Periods in which the job's schedule triggered.", counter,
+	add("schedule_triggered_total", "Periods in which the job's schedule triggered; the same on every replica.", counter,
 		always(func(s *job) float64 { return float64(s.Schedule.Triggered) }))
-	add("schedule_skipped_total", "Periods that were skipped because too many checkpoints were pending.", counter,
+	add("schedule_skipped_total", "Periods that were skipped because too many checkpoints were pending; the same on every replica.", counter,
 		always(func(s *job) float64 { return float64(s.Schedule.Skipped) }))
-	add("schedule_missed_total", "Periods in which no replica reached the store.", counter,
+	add("schedule_missed_total", "Periods in which no replica reached the store; the same on every replica.", counter,
 		always(func(s *job) float64 { return float64(s.Schedule.Missed) }))
 	return j
 }

@@ -73,7 +73,7 @@ func newMetrics() *metrics {
 		ackLatency:    histogram("ack_latency_seconds", "Time from a checkpoint's start to an accepted acknowledgement.", longBuckets, "job"),
 		duration:      histogram("checkpoint_duration_seconds", "Time a checkpoint was pending, by the status it ended in.", longBuckets, "job", "status"),
 		restores:      counter("restores_total", "Transfers of restore bytes, finished or broken off.", "job", "outcome"),
-		restoredBytes: counter("restored_bytes_total", "Bytes of finished restore transfers.", "job"),
+		restoredBytes: counter("restored_bytes_total", "Bytes that restore transfers moved, broken-off ones too.", "job"),
 		storeCalls:    histogram("store_call_seconds", "Time of store calls by operation.", shortBuckets, "operation"),
 		storeErrors:   counter("store_errors_total", "Store calls that failed for the store's reasons, by operation and code.", "operation", "code"),
 		storeUp:       gauge("store_up", "1 while the store answers.").WithLabelValues(),
@@ -83,6 +83,18 @@ func newMetrics() *metrics {
 		requests:      counter("http_requests_total", "Requests by method, route pattern and status.", "method", "route", "status"),
 		requestTime:   histogram("http_request_seconds", "Time of requests by method and route pattern.", shortBuckets, "method", "route"),
 		inFlight:      gauge("http_requests_in_flight", "Requests that are being answered.").WithLabelValues(),
+	}
+}
+
+// forgetJob drops the series of a job that was deleted, or short-lived jobs would make each
+// scrape larger for ever.
+func (m *metrics) forgetJob(job string) {
+	labels := prometheus.Labels{"job": job}
+	for _, counter := range []*prometheus.CounterVec{m.triggered, m.ended, m.deleted, m.recoveries, m.acks, m.restores, m.restoredBytes} {
+		counter.DeletePartialMatch(labels)
+	}
+	for _, histogram := range []*prometheus.HistogramVec{m.ackLatency, m.duration} {
+		histogram.DeletePartialMatch(labels)
 	}
 }
 

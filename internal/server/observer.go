@@ -58,13 +58,13 @@ func (o *observer) Recovered(job string, r coordinator.RecoverResult) {
 }
 
 func (o *observer) Restored(job string, id, bytes int64, err error) {
+	o.metrics.restoredBytes.WithLabelValues(job).Add(float64(bytes))
 	if err != nil {
 		o.metrics.restores.WithLabelValues(job, "broken_off").Inc()
 		o.log.Warn().Err(err).Str("job", job).Int64("checkpointId", id).Msg("restore broke off")
 		return
 	}
 	o.metrics.restores.WithLabelValues(job, "finished").Inc()
-	o.metrics.restoredBytes.WithLabelValues(job).Add(float64(bytes))
 }
 
 func (o *observer) StoreCall(operation string, took time.Duration, err error) {
@@ -98,6 +98,11 @@ func (o *observer) JobChanged(job string, failing bool, freshness coordinator.Fr
 		level = zerolog.WarnLevel
 	}
 	o.log.WithLevel(level).Str("job", job).Bool("failing", failing).Str("freshness", string(freshness)).Msg("the health of a job changed")
+}
+
+func (o *observer) JobGone(job string) {
+	o.metrics.forgetJob(job)
+	o.log.Info().Str("job", job).Msg("job deleted")
 }
 
 // EventsDropped tells of a client that did not take its events.

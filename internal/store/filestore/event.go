@@ -128,6 +128,12 @@ func (s *step) trim(b *bolt.Bucket, keep, most int) {
 func (s *Store) Events(ctx context.Context, call coordinator.EventsCall) (coordinator.EventsResult, error) {
 	return read(ctx, s, func(st *step) (coordinator.EventsResult, error) {
 		j := st.job(call.Job)
+		if j == nil && call.After != nil {
+			// Who followed a job is told of its end.
+			if gone := st.remains(call.Job); gone != nil && gone.logHas(*call.After) && gone.Log.position() != *call.After {
+				j = gone
+			}
+		}
 		if j == nil {
 			return coordinator.EventsResult{}, coordinator.ErrJobNotFound(call.Job)
 		}

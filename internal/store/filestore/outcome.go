@@ -79,9 +79,16 @@ func (s *step) failed(c *checkpoint) {
 		return
 	}
 	o.Failed++
-	tolerable := c.job.holds(coordinator.Settings{TolerableFailures: c.job.Noted.TolerableFailures}).TolerableFailures
+	s.judgeFailures(c.job, c.id, c.Failure)
+}
+
+// judgeFailures makes a job failing that has more failures in a row than it tolerates. id
+// and why are those of the last one.
+func (s *step) judgeFailures(j *job, id int64, why *failure) {
+	o := &j.Outcomes
+	tolerable := j.holds(coordinator.Settings{TolerableFailures: j.Noted.TolerableFailures}).TolerableFailures
 	if o.Failed > tolerable && !o.Failing {
 		o.Failing = true
-		s.log(c.job, event{Type: coordinator.EventFailing, ID: c.id, Failure: c.Failure, Failures: o.Failed})
+		s.log(j, event{Type: coordinator.EventFailing, ID: id, Failure: why, Failures: o.Failed})
 	}
 }

@@ -44,8 +44,11 @@ func (s *step) putSettings(j *job, call coordinator.PutJobCall) {
 	switch now := j.holds(call.Defaults); {
 	case now.IntervalMs <= 0 || own.Paused:
 		j.Schedule.Due = 0
-	case j.Schedule.Due == 0 || now.IntervalMs != before.IntervalMs:
+	case j.Schedule.Due == 0 || now.IntervalMs != before.IntervalMs || now.MinPauseMs != before.MinPauseMs:
 		// Of a job that was paused, or had no interval, the due time was forgotten.
 		j.Schedule.Due = coordinator.FirstDue(s.now, now.IntervalMs, call.Jitter)
+	}
+	if last := j.Outcomes.Last; last != nil {
+		s.judgeFailures(j, last.ID, &last.failure)
 	}
 }

@@ -49,6 +49,22 @@ func testDeleteJob(t *testing.T, s suite) {
 			r.reopen()
 		}
 	})
+	s.rule(t, "who followed a deleted job is told of its end", func(t *testing.T, r *rig) {
+		orders := r.in("orders")
+		c := orders.trigger()
+		mark := orders.position()
+		orders.deleteJob(true)
+		rest, err := orders.store.Events(t.Context(), coordinator.EventsCall{Job: "orders", After: &mark, Limit: 10})
+		r.check("events", err)
+		if len(rest.Events) != 2 || rest.Events[0].Type != coordinator.EventAborted || rest.Events[1].Type != coordinator.EventDeleted || rest.Events[1].CheckpointID != c.ID {
+			t.Fatalf("the end of the job is told as %+v", rest)
+		}
+		end := rest.Events[1].ID
+		for _, after := range []coordinator.EventID{end, {Epoch: 7, Seq: 1}} {
+			_, err := orders.store.Events(t.Context(), coordinator.EventsCall{Job: "orders", After: &after, Limit: 1})
+			r.refused(err, coordinator.CodeJobNotFound)
+		}
+	})
 	s.rule(t, "an unknown job cannot be deleted, with or without force", func(t *testing.T, r *rig) {
 		refused(r.in("typo"), coordinator.CodeJobNotFound)
 		refused(r.in("typo"), coordinator.CodeJobNotFound, func(c *coordinator.DeleteJobCall) { c.Force = true })

@@ -49,6 +49,12 @@ func (r *reference) Events(_ context.Context, call coordinator.EventsCall) (coor
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	j, err := r.job(call.Job)
+	if gone := r.jobs[call.Job]; err != nil && gone != nil && call.After != nil {
+		// The log of a deleted job is read on to its end.
+		if rest, has := gone.follows(*call.After); has && len(rest) > 0 {
+			j, err = gone, nil
+		}
+	}
 	if err != nil {
 		return coordinator.EventsResult{}, err
 	}
@@ -56,18 +62,23 @@ func (r *reference) Events(_ context.Context, call coordinator.EventsCall) (coor
 	if call.After == nil {
 		return result, nil
 	}
-	place := slices.IndexFunc(j.log, func(e coordinator.Event) bool { return e.ID == *call.After })
-	fromTheBeginning := *call.After == coordinator.EventID{} && (j.seq == 0 || j.log[0].ID.Seq == 1)
-	if place < 0 && !fromTheBeginning {
+	rest, has := j.follows(*call.After)
+	if !has {
 		result.Gap = true
 		for _, id := range j.ids(func(c *refCheckpoint) bool { return c.alive(r.clock()) }) {
 			result.Pending = append(result.Pending, r.view(j.checkpoints[id]))
 		}
 		return result, nil
 	}
-	rest := j.log[place+1:]
 	result.Events = slices.Clone(rest[:min(len(rest), call.Limit)])
 	return result, nil
+}
+
+// follows gives what follows an event; has tells whether the log knows.
+func (j *refJob) follows(id coordinator.EventID) (rest []coordinator.Event, has bool) {
+	place := slices.IndexFunc(j.log, func(e coordinator.Event) bool { return e.ID == id })
+	fromTheBeginning := id == coordinator.EventID{} && (j.seq == 0 || j.log[0].ID.Seq == 1)
+	return j.log[place+1:], place >= 0 || fromTheBeginning
 }
 
 // Listen wakes at every event.

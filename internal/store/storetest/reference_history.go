@@ -26,11 +26,19 @@ func (r *reference) failed(j *refJob, c *refCheckpoint) {
 		return
 	}
 	j.failures++
+	r.judge(j)
+}
+
+// judge makes a job failing that has failed more often in a row than it tolerates.
+func (r *reference) judge(j *refJob) {
 	if j.failing || j.failures <= *cmp.Or(j.settings.TolerableFailures, &j.noted.TolerableFailures) {
 		return
 	}
 	j.failing = true
-	r.emit(j, coordinator.Event{Type: coordinator.EventFailing, CheckpointID: c.ID, Failure: c.Failure, ConsecutiveFailures: j.failures})
+	last := j.lastFailure
+	r.emit(j, coordinator.Event{
+		Type: coordinator.EventFailing, CheckpointID: last.CheckpointID, Failure: &last.Failure, ConsecutiveFailures: j.failures,
+	})
 }
 
 // succeeded is its half about successes, which are remembered.

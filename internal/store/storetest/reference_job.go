@@ -84,16 +84,18 @@ func (r *reference) PutJob(_ context.Context, call coordinator.PutJobCall) (coor
 	if !met(call.If, new(r.state(j)).Tag(), j.configured) {
 		return coordinator.PutJobResult{}, coordinator.ErrPreconditionFailed()
 	}
-	before, after := j.settings.Over(call.Defaults).IntervalMs, call.Settings.Over(call.Defaults).IntervalMs
+	before, after := j.settings.Over(call.Defaults), call.Settings.Over(call.Defaults)
+	changed := before.IntervalMs != after.IntervalMs || before.MinPauseMs != after.MinPauseMs
 	switch {
-	case after == 0 || call.Settings.Paused:
+	case after.IntervalMs == 0 || call.Settings.Paused:
 		j.schedule.Due = 0
-	case j.schedule.Due == 0 || before != after || j.settings.Paused:
-		j.schedule.Due = coordinator.FirstDue(r.clock(), after, call.Jitter)
+	case j.schedule.Due == 0 || changed || j.settings.Paused:
+		j.schedule.Due = coordinator.FirstDue(r.clock(), after.IntervalMs, call.Jitter)
 	}
 	created := !j.configured
 	j.exists, j.configured, j.settings, j.noted = true, true, cloned(call.Settings), call.Defaults
 	j.revision++
+	r.judge(j)
 	return coordinator.PutJobResult{State: r.state(j), Created: created}, nil
 }
 

@@ -99,6 +99,15 @@ func testRhythm(t *testing.T, s suite) {
 		r.tickMakes()
 		r.tickIdles()
 	})
+	s.rule(t, "a clock that steps back far behind a completion does not hold up a schedule with a pause", func(t *testing.T, r *rig) {
+		settings := every(1000)
+		settings.MinPauseMs = new(int64(100))
+		r.clock.Set(r.beginSchedule(settings))
+		r.accept(r.tickMakes().Triggered.ID, "task-1")
+		r.clock.Advance(-ms(time.Hour))
+		r.clock.Set(r.tickIdles().Schedule.Due)
+		r.tickMakes()
+	})
 	s.rule(t, "a due time that a pause has put off is believed as far as the pause goes", func(t *testing.T, r *rig) {
 		settings := every(100)
 		settings.MinPauseMs = new(int64(5000))

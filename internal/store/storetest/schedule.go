@@ -205,8 +205,10 @@ func testSchedule(t *testing.T, s suite) {
 		r.tickMakes()
 		r.clock.Advance(300)
 		same := every(1000)
-		same.Description, same.MinPauseMs = "d", new(int64(5))
+		same.Description = "d"
 		equal(t, "due after the same interval", r.putJob(same).State.Schedule.Due, due+1000)
+		same.MinPauseMs = new(int64(5))
+		equal(t, "due after another pause", r.putJob(same).State.Schedule.Due, r.clock.Now()+501)
 		equal(t, "due after another", r.putJob(every(2000)).State.Schedule.Due, r.clock.Now()+1001)
 		r.tickIdles()
 		equal(t, "due after none", r.putJob(every(0)).State.Schedule.Due, 0)

@@ -36,13 +36,13 @@ local function noted(s)
   return 'd_tolerate', s.tolerate, 'd_events', s.events
 end
 
--- After a step back of the clock behind the completion it is longer by at most one pause.
+-- A completion that lies further ahead than a pause, after a step back of the clock, is not waited for.
 local function pause_ends(pause)
   local completed = tonumber(redis.call('HGET', base .. 'job', 'okat') or '0')
-  if completed == 0 or pause <= 0 then
+  if completed == 0 or pause <= 0 or completed > now + pause then
     return 0
   end
-  return math.min(completed, now) + pause
+  return completed + pause
 end
 
 local function first_due(s, jitter)
