@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/checkpointd/checkpointd/engine"
 )
@@ -221,4 +222,55 @@ func TestGoroutinesThatShareAHoldTakeTurns(t *testing.T) {
 	}
 	all.Wait()
 	equal(t, "sum", n, 4*4*rounds())
+}
+
+func TestDoWaitsForTheGoroutineWhoseTurnItIs(t *testing.T) {
+	t.Parallel()
+	f := engine.NewFence()
+	inside, proceed := make(chan struct{}), make(chan struct{})
+	through := begin(t, func(ctx context.Context) error {
+		return f.Do(ctx, func(ctx context.Context) error {
+			begin(t, func(context.Context) error {
+				return f.Do(ctx, func(context.Context) error {
+					close(inside)
+					<-proceed
+					return nil
+				})
+			})
+			<-inside
+			return nil
+		})
+	})
+	happens(t, "the turn of the goroutine", inside)
+	waits(t, "Do", through)
+	another := begin(t, func(ctx context.Context) error {
+		return f.Do(ctx, func(context.Context) error { return nil })
+	})
+	waits(t, "another", another)
+	close(proceed)
+	happens(t, "the end of Do", through)
+	happens(t, "the turn of another", another)
+}
+
+func TestThoseWhoWaitAreServedInTheirOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := engine.NewFence()
+		var order []int
+		var all sync.WaitGroup
+		must(t, f.Do(t.Context(), func(context.Context) error {
+			for i := range 10 {
+				all.Go(func() {
+					must(t, f.Do(t.Context(), func(context.Context) error {
+						order = append(order, i)
+						return nil
+					}))
+				})
+				synctest.Wait()
+			}
+			return nil
+		}))
+		all.Wait()
+		equal(t, "order", order, numbers(10))
+	})
 }
