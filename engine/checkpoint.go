@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -23,8 +24,10 @@ type part struct {
 	codec codec
 }
 
-// Entry is a piece of a source's state as JSON. A keyed store has an entry a key; any
-// other source has a single one, whose key is empty.
+// Entry is a piece of a source's state as JSON. Any source has a single one, whose key is
+// empty, except for a keyed store, which has one for each key. Strings, integers and
+// what marshals itself to text are spelled as the keys of a JSON object would be, other
+// keys as their JSON.
 type Entry struct {
 	Key   string
 	Value json.RawMessage
@@ -37,7 +40,7 @@ func NewCheckpoint(id int64, at time.Time, sources map[string][]Entry) *Checkpoi
 	for name, entries := range sources {
 		cp.parts = append(cp.parts, part{name: name, value: stored(slices.Clone(entries)), codec: storedCodec{}})
 	}
-	slices.SortFunc(cp.parts, func(a, b part) int { return compareText(a.name, b.name) })
+	slices.SortFunc(cp.parts, func(a, b part) int { return cmp.Compare(a.name, b.name) })
 	return cp
 }
 

@@ -85,8 +85,7 @@ func (valueCodec[P]) decode(entries stored) (any, error) {
 	return payload, nil
 }
 
-// keyedCodec keeps an entry a key. Keys are spelled as encoding/json spells those of a
-// map; what it refuses there (a struct) is spelled as its JSON.
+// keyedCodec keeps an entry a key.
 type keyedCodec[K comparable, V any] struct{}
 
 func (keyedCodec[K, V]) encode(payload any) iter.Seq2[Entry, error] {
@@ -105,7 +104,7 @@ func (keyedCodec[K, V]) encode(payload any) iter.Seq2[Entry, error] {
 			}
 			pairs = append(pairs, pair{text, value})
 		}
-		slices.SortFunc(pairs, func(a, b pair) int { return compareText(a.text, b.text) })
+		slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.text, b.text) })
 		for i, p := range pairs {
 			if i > 0 && pairs[i-1].text == p.text {
 				yield(Entry{}, fmt.Errorf("encode: two keys are spelled %q", p.text))
@@ -137,50 +136,4 @@ func (keyedCodec[K, V]) decode(entries stored) (any, error) {
 		t.set(key, value)
 	}
 	return frozen[K, V]{entries: t.freeze()}, nil
-}
-
-func compareText(a, b string) int { return cmp.Compare(a, b) }
-
-// keyText spells a key. A map of that one key tells how encoding/json would, with all of
-// its rules about integers and TextMarshaler.
-func keyText[K comparable](key K) (string, error) {
-	if s, ok := any(key).(string); ok {
-		return s, nil
-	}
-	if text, err := json.Marshal(map[K]struct{}{key: {}}); err == nil {
-		var object map[string]struct{}
-		if err := unmarshal(text, &object); err != nil {
-			return "", err
-		}
-		for s := range object {
-			return s, nil
-		}
-	}
-	text, err := json.Marshal(key)
-	if err != nil {
-		return "", fmt.Errorf("encode the key %v: %w", key, err)
-	}
-	return string(text), nil
-}
-
-func parseKey[K comparable](text string) (K, error) {
-	var key K
-	if s, ok := any(&key).(*string); ok {
-		*s = text
-		return key, nil
-	}
-	object, err := json.Marshal(map[string]struct{}{text: {}})
-	if err != nil {
-		return key, fmt.Errorf("decode the key %q: %w", text, err)
-	}
-	var keys map[K]struct{}
-	if json.Unmarshal(object, &keys) == nil {
-		for k := range keys {
-			return k, nil
-		}
-	}
-	if err := json.Unmarshal([]byte(text), &key); err != nil {
-		return key, fmt.Errorf("decode the key %q: %w", text, err)
-	}
-	return key, nil
 }
