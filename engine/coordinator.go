@@ -25,17 +25,16 @@ type Coordinator struct {
 	fence  *Fence
 	retain int
 
-	// busy is true while snapshot and restore functions run, restored is what was
-	// restored last. Both are guarded by the fence.
-	busy     bool
-	restored *Checkpoint
+	// busy is true while snapshot and restore functions run. It is guarded by the fence.
+	busy bool
 
 	// mu is held for a few instructions only, so that looking never waits for a record.
-	// sources is changed by holders of the fence only, who may read it without mu.
-	mu      sync.RWMutex
-	lastID  int64
-	kept    []*Checkpoint // oldest first
-	sources []*source
+	// What it guards is changed by holders of the fence only, who may read it without mu.
+	mu       sync.RWMutex
+	lastID   int64
+	kept     []*Checkpoint // oldest first
+	sources  []*source
+	restored *Checkpoint
 }
 
 // NewCoordinator returns a coordinator with nothing registered. Nil options are valid.

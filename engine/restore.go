@@ -32,6 +32,8 @@ func (c *Coordinator) Adopt(ctx context.Context, cp *Checkpoint) error {
 		if err := c.replace(ctx, cp); err != nil {
 			return err
 		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.restored = cp
 		return nil
 	})
@@ -43,13 +45,10 @@ func (c *Coordinator) Adopt(ctx context.Context, cp *Checkpoint) error {
 
 // Restored returns the checkpoint that was restored last, nil before the first restore.
 // What windows had in it is seen here and nowhere else, see [Bucket].
-func (c *Coordinator) Restored(ctx context.Context) (*Checkpoint, error) {
-	var cp *Checkpoint
-	err := c.fence.Do(ctx, func(context.Context) error {
-		cp = c.restored
-		return nil
-	})
-	return cp, err
+func (c *Coordinator) Restored() *Checkpoint {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.restored
 }
 
 // replace restores all or nothing.

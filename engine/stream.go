@@ -94,9 +94,9 @@ func (r *run) register(ctx context.Context, prefix string, s *source) error {
 
 // unregister takes back what a consumption registered that does not come about.
 func (r *run) unregister(ctx context.Context) error {
-	var errs []error
-	for _, name := range r.sources {
-		errs = append(errs, r.coordinator.Unregister(ctx, name))
+	errs := make([]error, len(r.sources))
+	for i, name := range r.sources {
+		errs[i] = r.coordinator.Unregister(ctx, name)
 	}
 	return errors.Join(errs...)
 }

@@ -131,8 +131,7 @@ func TestItem33_ARestoreLeavesBucketsAloneAndIsSeenInTheMirror(t *testing.T) {
 			_, err = c.Trigger(ctx)
 		case 6:
 			err = c.Restore(ctx, 1)
-			cp, _ := c.Restored(ctx)
-			equal(t, "the mirror", read[[]engine.Bucket](t, cp, "window-1"),
+			equal(t, "the mirror", read[[]engine.Bucket](t, c.Restored(), "window-1"),
 				[]engine.Bucket{{Key: "0", Window: window{End: 10}, LastTimestamp: 2, Contents: 3}})
 			live, _ := c.Trigger(ctx)
 			equal(t, "the buckets", read[[]engine.Bucket](t, live, "window-1"),
