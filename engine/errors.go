@@ -23,3 +23,12 @@ var (
 	// ErrStopped is the answer to a record that is emitted after its stream has ended.
 	ErrStopped = errors.New("engine: the stream has ended")
 )
+
+// SourceError is the failure of a source. What it emitted before has been processed.
+type SourceError struct{ Err error }
+
+// Error says what failed.
+func (e *SourceError) Error() string { return "engine: source execution failed: " + e.Err.Error() }
+
+// Unwrap returns what the source returned.
+func (e *SourceError) Unwrap() error { return e.Err }

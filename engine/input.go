@@ -94,12 +94,3 @@ func consume[T any](ctx context.Context, r *run, records <-chan T, down operator
 func cancelled(ctx context.Context) error {
 	return fmt.Errorf("consume a stream: %w", context.Cause(ctx))
 }
-
-// SourceError is the failure of a source. What it emitted before has been processed.
-type SourceError struct{ Err error }
-
-// Error says what failed.
-func (e *SourceError) Error() string { return "engine: source execution failed: " + e.Err.Error() }
-
-// Unwrap returns what the source returned.
-func (e *SourceError) Unwrap() error { return e.Err }

@@ -62,6 +62,11 @@ func TestWhatAllYieldsDoesNotChangeMeanwhile(t *testing.T) {
 	for key := range 100 {
 		set(t, s, key, 0)
 	}
+	all, err := s.All(t.Context())
+	must(t, err)
+	set(t, s, 5, -1)
+	equal(t, "the value of before", maps.Collect(all)[5], 0)
+
 	writing := begin(t, func(context.Context) error {
 		for round := 1; round <= rounds(); round++ {
 			set(t, s, round%100, round)
@@ -76,8 +81,6 @@ func TestWhatAllYieldsDoesNotChangeMeanwhile(t *testing.T) {
 		equal(t, "a second look", maps.Collect(all), first)
 	}
 	happens(t, "writing", writing)
-	all, err := s.All(t.Context())
-	must(t, err)
 	for range all {
 		break // who has seen enough may stop
 	}
@@ -112,10 +115,12 @@ func TestAStoreIsAMapWhoseCheckpointsAreCopies(t *testing.T) {
 				copies[cp.ID()] = copyOf(model)
 			},
 			"restore": func(r *rapid.T) {
-				cp := c.Get(rapid.Int64Range(1, 20).Draw(r, "id"))
-				if cp == nil {
+				latest := c.Latest()
+				if latest == nil {
 					r.Skip("none")
 				}
+				oldest := max(1, latest.ID()-engine.DefaultRetain+1)
+				cp := c.Get(rapid.Int64Range(oldest, latest.ID()).Draw(r, "id"))
 				must(t, c.Restore(t.Context(), cp.ID()))
 				model = copyOf(copies[cp.ID()])
 			},
