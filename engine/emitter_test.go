@@ -41,6 +41,16 @@ const emits = 2*engine.HandOff + 1
 
 func newBlocked(t *testing.T) *blocked {
 	t.Helper()
+	return newBlockedBy(t, func(ctx context.Context, out *engine.Emitter[int], emit func(ctx context.Context) error) error {
+		return out.Lock().Do(ctx, emit)
+	})
+}
+
+// newBlockedBy is a newBlocked whose source need not hold its lock.
+func newBlockedBy(
+	t *testing.T, hold func(ctx context.Context, out *engine.Emitter[int], emit func(ctx context.Context) error) error,
+) *blocked {
+	t.Helper()
 	b := &blocked{
 		c: engine.NewCoordinator(nil), emitted: make(chan int, emits),
 		working: make(chan struct{}), release: make(chan struct{}),
@@ -48,7 +58,7 @@ func newBlocked(t *testing.T) *blocked {
 	counts := store[string, int](t, b.c, "counts")
 	source := func(ctx context.Context, out *engine.Emitter[int]) error {
 		b.out = out
-		return out.Lock().Do(ctx, func(ctx context.Context) error {
+		return hold(ctx, out, func(ctx context.Context) error {
 			for n := range emits {
 				if err := out.Emit(ctx, n); err != nil {
 					return err
@@ -93,6 +103,25 @@ func TestItem17_EmitWaitsForAFullQueueHoldingTheEmissionLock(t *testing.T) {
 	equal(t, "records emitted beyond the hand-off", len(b.emitted), 0)
 	b.finish(t)
 	happens(t, "the turn of who wanted the emission lock", another)
+}
+
+func TestItem17_EmitTakesTheEmissionLockItself(t *testing.T) {
+	t.Parallel()
+	b := newBlockedBy(t, func(ctx context.Context, _ *engine.Emitter[int], emit func(ctx context.Context) error) error {
+		return emit(ctx)
+	})
+	another := begin(t, func(ctx context.Context) error {
+		return b.out.Lock().Do(ctx, func(context.Context) error { return nil })
+	})
+	// The producer may just have come back from the record before; then it is blocked anew.
+	// Whoever comes while it is blocked waits.
+	again := begin(t, func(ctx context.Context) error {
+		<-another
+		return b.out.Lock().Do(ctx, func(context.Context) error { return nil })
+	})
+	waits(t, "who wants the emission lock while Emit waits", again)
+	b.finish(t)
+	happens(t, "the turn of who wanted the emission lock", again)
 }
 
 func TestItem18_TheConsumerDrainsWhatAHolderOfTheEmissionLockEmits(t *testing.T) {
@@ -231,9 +260,33 @@ func TestAGoroutineThatOutlivesItsSourceIsToldSo(t *testing.T) {
 		return nil
 	}).Collect(t.Context())
 	must(t, err)
-	if err := out.Emit(t.Context(), 1); !errors.Is(err, engine.ErrStopped) {
-		t.Errorf("got %v", err)
+	for range 50 {
+		if err := out.Emit(t.Context(), 1); !errors.Is(err, engine.ErrStopped) {
+			t.Fatalf("got %v", err)
+		}
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := out.Emit(ctx, 1); !errors.Is(err, engine.ErrStopped) {
+		t.Errorf("with a context that is done too: %v", err)
+	}
+}
+
+func TestWhoEmitsGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	b := newBlockedBy(t, func(ctx context.Context, out *engine.Emitter[int], emit func(ctx context.Context) error) error {
+		if err := emit(ctx); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		reason := errors.New("enough")
+		cancel(reason)
+		if err := out.Emit(ctx, emits); !errors.Is(err, reason) {
+			t.Errorf("got %v", err)
+		}
+		return nil
+	})
+	b.finish(t)
 }
 
 func TestHoldersOfTheEmissionLockAreNotInterrupted(t *testing.T) {
@@ -257,6 +310,32 @@ func TestHoldersOfTheEmissionLockAreNotInterrupted(t *testing.T) {
 	for i := 0; i < len(got); i += 3 {
 		if got[i] != got[i+1] || got[i] != got[i+2] {
 			t.Fatalf("another's record came between: %v", got[i:i+3])
+		}
+	}
+}
+
+// The source ends because of the cancellation, and the cancellation is what is told.
+func TestACancellationIsNotTheFailureOfASource(t *testing.T) {
+	t.Parallel()
+	reason := errors.New("enough")
+	for range 50 { // both are noticed at once: which first is chance
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan struct{})
+		err := engine.FromSource(nil, func(ctx context.Context, out *engine.Emitter[int]) error {
+			defer close(ended)
+			if err := out.Emit(ctx, 1); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}).Each(ctx, func(context.Context, int) error {
+			cancel(reason)
+			<-ended
+			return nil
+		})
+		var source *engine.SourceError
+		if !errors.Is(err, reason) || errors.As(err, &source) {
+			t.Fatalf("got %v", err)
 		}
 	}
 }
