@@ -32,6 +32,18 @@ func (l *lab) read(after string, limit int) (ids []string, gap bool, views []any
 	return ids, r.body[1] == "1", r.body[3].([]any)
 }
 
+func TestAnotherServerPassesOverEventsThatMayHaveBeenLost(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "orders")
+	l.do("HSET", l.keys.job(), "next", 1, "epoch", 0, "evlast", "0-7", "evrun", "0123456789abcdef")
+	l.record(0, nil)
+	l.word(l.run(completeScript, "0", "1", "5|0|0", "token"), "ok")
+	l.same("the end of the log", l.field(l.keys.job(), "evlast"), "0-1008")
+	l.record(1, nil)
+	l.word(l.run(completeScript, "1", "1", "5|0|0", "other"), "ok")
+	l.same("the end of the log", l.field(l.keys.job(), "evlast"), "0-1009")
+}
+
 func TestEventsScript(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "orders")

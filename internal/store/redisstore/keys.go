@@ -40,8 +40,9 @@ func wakeChannel(prefix string) string { return prefix + "wake" }
 
 // job is a HASH: next (the next id), epoch, ts (the highest timestamp given), clock (an upper
 // bound of the start of everything pending), runid (of the server that gave the last
-// id), evlast (the newest event), gone ("1" after its deletion), rbytes (restore bytes of retained,
-// absent until somebody needs them). What else it has:
+// id), evlast (the newest event), evrun (run_id
+// of the server that wrote it), gone ("1" after its deletion), rbytes (restore bytes of retained,
+// absent until somebody needs them), unpins (how often a pin was taken away). What else it has:
 //   - configured, srev (the revision) and the settings s_…, see lua/prelude_settings.lua;
 //   - d_tolerate, d_events: what a server said last, for steps that nobody hands its settings to;
 //   - due and sch_…: the schedule, see lua/trigger_due.lua;

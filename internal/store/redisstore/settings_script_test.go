@@ -123,7 +123,7 @@ func TestDeleteJobScript(t *testing.T) {
 		l.word(l.run(jobStateScript), "job_not_found")
 		l.same("the job", l.redis.HGetAll(t.Context(), l.keys.job()).Val(), map[string]string{
 			"next": "3", "epoch": "0", "srev": "2", "gone": "1", "okid": "0", "runid": "r", "clock": decimal(labTime), "ts": decimal(labTime),
-			"d_tolerate": "0", "d_events": "10000", "evlast": l.field(l.keys.job(), "evlast"),
+			"d_tolerate": "0", "d_events": "10000", "evlast": l.field(l.keys.job(), "evlast"), "evrun": l.field(l.keys.job(), "evrun"),
 		})
 		left := []string{}
 		for key := range l.everything() {

@@ -7,14 +7,14 @@
 --
 -- Body     id of the newest event or "", "1" when ARGV[2] is not in the log, { id, { pairs }, … },
 --          then with a gap { view, … } of what is pending and not overdue, oldest first
--- Refusals job_not_found
+-- Refusals job_not_found; of a deleted job, only at the end of its log or where that does not have
+--          ARGV[2]: who followed it is told how it ended
 --
 -- Second run: reads only.
 
 local after, most = ARGV[2], ARGV[3]
-if not find_job() then
-  return refuse({ 'job_not_found' })
-end
+local job = read_job()
+local there = job.known and not job.gone
 local position = redis.call('HGET', base .. 'job', 'evlast') or ''
 
 -- A value of another type under the name of the log is not ours: nothing is in it.
@@ -32,6 +32,9 @@ local function known()
   return #range(after, after, 1) > 0
 end
 
+if not there and (not job.known or after == '' or after == position or not known()) then
+  return refuse({ 'job_not_found' })
+end
 if after == '' or after == position then
   return answer('ok', { position, '0', {}, {} })
 end

@@ -6,6 +6,7 @@
 -- goes what prelude_history.lua has to write, in one command however much a step changes.
 --
 -- Functions of the lazy table events:
+--   running()                 run_id of the server, "" where INFO is forbidden
 --   open()                    the log's end: { epoch, seq, keep }; what raises the epoch sets it here;
 --                             and for prelude_history.lua { okid, fails, failing, tolerable, changes,
 --                             counts }: fields of the job's hash and counts in …stats to come
@@ -19,18 +20,35 @@
 --   close()                   saves the end and wakes who listens; answering calls it if there is any.
 --                             What removes fields or counts of history calls it before
 
-local log
+local log, run_id
 
 local events = lazily(function(events)
+  function events.running()
+    if not run_id then
+      local info = redis.pcall('INFO', 'server')
+      run_id = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
+    end
+    return run_id
+  end
+
   function events.open()
     if not log then
-      local field = redis.call('HMGET', base .. 'job', 'epoch', 'evlast', 'd_events', 'okid', 'fails', 'failing', 's_tolerate', 'd_tolerate')
+      local field = redis.call('HMGET', base .. 'job', 'epoch', 'evlast', 'd_events', 'okid', 'fails', 'failing', 's_tolerate', 'd_tolerate',
+        'evrun')
       local seq = string.match(field[2] or '', '%-(%d+)$')
       log = {
         epoch = tonumber(field[1] or '0'), seq = tonumber(seq or '0'), keep = field[3] or '10000',
         okid = tonumber(field[4] or '-1'), fails = tonumber(field[5] or '0'), failing = field[6] == '1',
         tolerable = tonumber(field[7] or field[8] or '0'), changes = {}, counts = {},
       }
+      -- Another server than the one that wrote the last event may have lost some that were
+      -- read: their numbers are passed over, so that nobody takes what follows for them.
+      if events.running() ~= '' and field[9] ~= events.running() then
+        log.changes.evrun = events.running()
+        if field[9] then
+          log.seq, log.jumped = log.seq + 1000, true
+        end
+      end
     end
     return log
   end

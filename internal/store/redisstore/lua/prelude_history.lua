@@ -15,6 +15,8 @@
 -- Functions of the lazy table history:
 --   count(what)              counts one; an event follows in the same step
 --   failed(id, rec)          after the event of one that expired or was declined
+--   judge()                  makes a job failing that has failed more often in a row than is
+--                            tolerable; for when that number changes
 --   completed(id, rec, last_task)
 --                            after the event of one that completed; last_task is "" by hand
 
@@ -22,6 +24,17 @@ local history = lazily(function(history)
   function history.count(what)
     local counts = events.open().counts
     counts[what] = (counts[what] or 0) + 1
+  end
+
+  local function begin_failing(id, failure)
+    local tally = events.open()
+    if tally.failing then
+      return
+    end
+    tally.failing, tally.changes.failing = true, '1'
+    local fields = { 'fails', integer(tally.fails) }
+    events.add_failure(fields, failure)
+    events.emit('job.failing', id, fields)
   end
 
   function history.failed(id, rec)
@@ -35,11 +48,16 @@ local history = lazily(function(history)
     end
     tally.fails = tally.fails + 1
     changes.fails = integer(tally.fails)
-    if not tally.failing and tally.fails > tally.tolerable then
-      tally.failing, changes.failing = true, '1'
-      local fields = { 'fails', changes.fails }
-      events.add_failure(fields, failure)
-      events.emit('job.failing', id, fields)
+    if tally.fails > tally.tolerable then
+      begin_failing(id, failure)
+    end
+  end
+
+  function history.judge()
+    local tally = events.open()
+    if tally.fails > tally.tolerable then
+      local last = redis.call('HMGET', base .. 'job', 'f_id', 'f_reason', 'f_task', 'f_msg')
+      begin_failing(last[1] or '', { reason = last[2] or '', task = last[3] or '', message = last[4] or '' })
     end
   end
 

@@ -17,8 +17,7 @@
 -- gave the last id, or as one that knows less than a caller has seen. Ids given since
 -- the last look of any caller are then passed over by a wide margin, and so are events.
 local function first_id(job, floor, stored)
-  local info = redis.pcall('INFO', 'server')
-  local running = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
+  local running = events.running()
   local id = math.max(job.next, floor + 1)
   local behind = floor >= job.next
   local lost = stored and running ~= '' and stored ~= running or behind and not (stored and stored == running)
@@ -94,7 +93,8 @@ local function create(job, place, s, what)
     name_tasks(token, what, s)
   end
   local made = view(id)
-  if place.lost then
+  -- A server that was emptied does not show as another one.
+  if place.lost and not events.open().jumped then
     events.open().seq = events.open().seq + 1000
   end
   ends.expire_overdue(100)

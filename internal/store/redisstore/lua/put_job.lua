@@ -16,7 +16,7 @@
 --
 -- Body      the job as job_view gives it, "1" if nobody had configured it
 -- Other words
---           register: the job is new; put it into the list of jobs, then call again
+--           register: the job is new, or was deleted; put it into the list of jobs, then call again
 --           restage: the staged names are gone; stage them again, then call again
 -- Refusals  precondition_failed
 -- Second run: finds the kept answer. Without it, it would count one more revision, undo what
@@ -32,7 +32,7 @@ if known then
   return known
 end
 local job = read_job()
-if not job.known and not registered then
+if (not job.known or job.gone) and not registered then
   return answer('register', {})
 end
 
@@ -94,9 +94,11 @@ end
 local after = settings(5)
 if after.interval == 0 or after.paused then
   redis.call('HDEL', base .. 'job', 'due')
-elseif due == 0 or before.paused or before.interval ~= after.interval then
+elseif due == 0 or before.paused or before.interval ~= after.interval or before.pause ~= after.pause then
   redis.call('HSET', base .. 'job', 'due', integer(first_due(after, jitter)))
 end
+history.judge()
+events.close()
 local reply = answer('ok', { job_view(), configured and '0' or '1' })
 keep_answer(token, reply)
 return reply
