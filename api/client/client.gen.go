@@ -679,7 +679,8 @@ type ClientInterface interface {
 	// StreamEvents Follow the events of a job
 	//
 	// Server-Sent Events: what happens in the job, in order, as it happens. The answer has no end; the client closes it,
-	// and the server does when it shuts down. It is then resumed at any replica.
+	// and the server does when it shuts down, or behind the last event of a job that was deleted. It is then resumed
+	// at any replica, a deleted job's once the job is there again.
 	//
 	// Each event is one frame, its data one line of JSON (schema Event):
 	//
@@ -1894,7 +1895,8 @@ func (c *Client) UploadPart(ctx context.Context, id CheckpointID, taskID TaskID,
 // StreamEvents Follow the events of a job
 //
 // Server-Sent Events: what happens in the job, in order, as it happens. The answer has no end; the client closes it,
-// and the server does when it shuts down. It is then resumed at any replica.
+// and the server does when it shuts down, or behind the last event of a job that was deleted. It is then resumed
+// at any replica, a deleted job's once the job is there again.
 //
 // Each event is one frame, its data one line of JSON (schema Event):
 //
@@ -6430,7 +6432,8 @@ type ClientWithResponsesInterface interface {
 	// StreamEventsWithResponse Follow the events of a job
 	//
 	// Server-Sent Events: what happens in the job, in order, as it happens. The answer has no end; the client closes it,
-	// and the server does when it shuts down. It is then resumed at any replica.
+	// and the server does when it shuts down, or behind the last event of a job that was deleted. It is then resumed
+	// at any replica, a deleted job's once the job is there again.
 	//
 	// Each event is one frame, its data one line of JSON (schema Event):
 	//
@@ -12444,7 +12447,8 @@ func (c *ClientWithResponses) UploadPartWithResponse(ctx context.Context, id Che
 // StreamEventsWithResponse Follow the events of a job
 //
 // Server-Sent Events: what happens in the job, in order, as it happens. The answer has no end; the client closes it,
-// and the server does when it shuts down. It is then resumed at any replica.
+// and the server does when it shuts down, or behind the last event of a job that was deleted. It is then resumed
+// at any replica, a deleted job's once the job is there again.
 //
 // Each event is one frame, its data one line of JSON (schema Event):
 //
