@@ -286,3 +286,17 @@ func TestAWindowIsAtLeastAMillisecondLong(t *testing.T) {
 		}()
 	}
 }
+
+func TestARecordThatIsLateClosesAWindowThatWasKeptOnceMore(t *testing.T) {
+	t.Parallel()
+	stream := engine.AssignTimestamps(engine.FromSlice(nil, []int{1, 2, 10, 3, 11, 20}), self, engine.Ascending[int])
+	keyed := engine.KeyBy(stream, func(int) string { return "k" })
+	got, err := engine.Count(engine.WindowBy(keyed, engine.Tumbling(ms(10))).
+		TriggeredBy(func() engine.Trigger { return keeping{} })).Collect(t.Context())
+	must(t, err)
+	first, second, third := window{0, 10}, window{10, 20}, window{20, 30}
+	equal(t, "results", got, []counted{
+		{"k", first, 2}, {"k", first, 3}, {"k", second, 2},
+		{"k", first, 3}, {"k", second, 2}, {"k", third, 1}, // at the end
+	})
+}
