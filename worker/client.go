@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -106,9 +107,7 @@ func (c *client) do(ctx context.Context, call call, into any) error {
 	if call.body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	for name, values := range call.header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, call.header)
 	response, err := c.open(request)
 	if err != nil {
 		return err

@@ -23,7 +23,8 @@ func TestAWorkerThatIsKilledInTheMiddleOfAnUploadTakesPartInItsNextLife(t *testi
 	c.add("n", 7)
 	c.Snapshot = func(context.Context, worker.Checkpoint) (worker.Entries, error) {
 		return func(yield func(worker.Entry, error) bool) {
-			for n := 0; yield(worker.Encode(fmt.Sprint(n), strings.Repeat("x", 100_000))); n++ {
+			for n, more := 0, true; more; n++ {
+				more = yield(worker.Encode(fmt.Sprint(n), strings.Repeat("x", 100_000)))
 			}
 		}, nil
 	}
@@ -76,7 +77,7 @@ func TestAWorkerWaitsForAServerAndNeverTakesItForAFreshStart(t *testing.T) {
 
 	proxy := newProxy(t, server)
 	var refused atomic.Int64
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
+	proxy.set(func(w http.ResponseWriter, _ *http.Request) bool {
 		switch refused.Add(1) {
 		case 1:
 			w.Header().Set("Content-Type", "application/problem+json")
@@ -113,7 +114,14 @@ func TestARestoreGoesOnWhereItsConnectionBroke(t *testing.T) {
 	var broken atomic.Int64
 	target := server.URL
 	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasSuffix(r.URL.Path, "/restore") || broken.Add(1) > 4 {
+		if !strings.HasSuffix(r.URL.Path, "/restore") {
+			return true
+		}
+		connection := broken.Add(1)
+		if wanted := fmt.Sprintf("bytes=%d-", (connection-1)*10_001); connection > 1 && r.Header.Get("Range") != wanted {
+			t.Errorf("connection %d asks for %q, not %q", connection, r.Header.Get("Range"), wanted)
+		}
+		if connection > 4 {
 			return true
 		}
 		relayCut(t, w, r, target, 10_001)
@@ -344,6 +352,50 @@ func TestALostAnswerToAnUploadIsFoundOut(t *testing.T) {
 	}
 	if lost.Load() < 5 {
 		t.Errorf("%d uploads were sent", lost.Load())
+	}
+}
+
+func TestAnUploadThatNeverArrivedIsNotTakenForOneWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	proxy := newProxy(t, server)
+	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut {
+			return true
+		}
+		breakOff(w)
+		return false
+	})
+	slow, fast := newCounter(t, server, "slow"), newCounter(t, server, "fast")
+	slow.URL = proxy.url
+	slow.run(t)
+	id := server.Trigger().ID // one task is enough
+	eventually(t, "the upload was tried", func() bool { return proxy.uploads.Load() > 1 })
+	fast.run(t)
+	if told := receive(t, fast.completed); told != id {
+		t.Errorf("the fast one was told of %d", told)
+	}
+	if ended := receive(t, slow.aborted); ended.ID != id || ended.Reason != worker.ReasonNotIncluded {
+		t.Errorf("the slow one was told %+v", ended)
+	}
+}
+
+func TestAPageThatIsNotTheServersIsNoFreshStart(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	proxy := newProxy(t, server)
+	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/checkpoints/latest" {
+			return true
+		}
+		http.Error(w, "no such page", http.StatusNotFound)
+		return false
+	})
+	c := newCounter(t, server, "task-1")
+	c.URL = proxy.url
+	problem, is := errors.AsType[*worker.Problem](c.Run(t.Context()))
+	if !is || problem.Status != http.StatusNotFound || problem.Code != "" || problem.Detail != "no such page" || len(c.restored) > 0 {
+		t.Errorf("the worker ended with %v", problem)
 	}
 }
 

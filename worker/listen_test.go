@@ -85,6 +85,7 @@ func TestAWorkerPollsWhereTheStreamIsRefusedHangsOrIsAnotherPage(t *testing.T) {
 			if proxy.polls.Load() == 0 {
 				t.Error("nothing was polled")
 			}
+			eventually(t, "the stream is asked for again", func() bool { return proxy.events.Load() > 1 })
 			// A checkpoint that another task ends is heard of without a stream, too.
 			id := server.Trigger("task-1", "task-2").ID
 			eventually(t, "the part is in", func() bool { return server.Checkpoint(id).AcknowledgedTasks == 1 })

@@ -65,7 +65,7 @@ func (p *Problem) Error() string {
 
 // Is finds a problem by its [Code].
 func (p *Problem) Is(target error) bool {
-	code, is := target.(Code) //nolint:errorlint // Is looks at the target itself; errors.Is unwraps.
+	code, is := target.(Code)
 	return is && p.Code == code
 }
 

@@ -64,7 +64,7 @@ func (s *restoreStream) open() error {
 			request.Header.Set("Range", fmt.Sprintf("bytes=%d-", s.offset))
 			request.Header.Set("If-Range", s.etag)
 		}
-		response, err := s.client.open(request) //nolint:bodyclose // close and Read do.
+		response, err := s.client.open(request)
 		if err != nil {
 			return err
 		}

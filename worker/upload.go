@@ -17,16 +17,16 @@ import (
 
 // upload sends the part once and acknowledges it in the same step.
 func (r *run) upload(c *cut, entries Entries) (completed bool, _ error) {
-	part := newPart(entries)
-	defer part.finish()
 	query := url.Values{"ack": {"true"}, "epoch": {strconv.FormatInt(r.epoch, 10)}}
 	if r.Attempt > 0 {
 		query.Set("attempt", strconv.FormatInt(r.Attempt, 10))
 	}
-	request, err := r.client.request(c.transfer, http.MethodPut, c.path()+"/tasks/"+url.PathEscape(r.TaskID)+"/state", query, part)
+	request, err := r.client.request(c.transfer, http.MethodPut, c.path()+"/tasks/"+url.PathEscape(r.TaskID)+"/state", query, nil)
 	if err != nil {
 		return false, err
 	}
+	part := newPart(entries)
+	request.Body = part
 	request.Header.Set("Content-Type", "application/x-ndjson")
 	request.Header.Set("Expect", "100-continue") // a late part is refused before it is sent
 	stop := r.keepAlive(c, part)

@@ -53,7 +53,8 @@ type Worker struct {
 	Work func(ctx context.Context) error
 
 	// Drain, if set, is called before Snapshot to wait for what is under way outside of the
-	// state, such as asynchronous requests. An error declines the checkpoint.
+	// state, such as asynchronous requests. An error declines the checkpoint. It should return
+	// soon after its context has ended; Run does not wait for it.
 	Drain func(ctx context.Context) error
 	// DrainTimeout is how long Drain may take, 30 s when 0. After that its context ends and
 	// the checkpoint is declined, since the cut would be torn.
