@@ -97,14 +97,15 @@ func (b *buckets[K, T, R]) record(ctx context.Context, record T) error {
 }
 
 // open finds the bucket of a window, or makes one. Where windows merge, the oldest of
-// those that overlap takes in the others, and goes on with its trigger.
+// those that overlap takes in the others, and goes on with its trigger. The windows of a
+// key do not overlap each other, so only the new one can bring them together.
 func (b *buckets[K, T, R]) open(key K, w Window) *bucket[K, T, R] {
 	var found *bucket[K, T, R]
 	rest := b.byKey[key][:0]
 	for _, one := range b.byKey[key] {
 		same := one.window == w
 		if b.assigner.merging {
-			same = one.window.overlaps(w) || found != nil && one.window.overlaps(found.window)
+			same = one.window.overlaps(w)
 		}
 		switch {
 		case !same:
