@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,8 +18,68 @@ var (
 	jobStateScript = newScript("job_state", jobPreludes)
 )
 
-// jobsStep is how many jobs are asked for in one round trip.
-const jobsStep = 100
+const (
+	// jobsStep is how many jobs are asked for in one round trip.
+	jobsStep = 100
+	// stateLifeMs is how long a state is taken to hold while nothing of its job's hash changes. It
+	// only limits how long an overwritten record shows.
+	stateLifeMs = 60_000
+)
+
+// states keeps what Jobs read of each job, so that one at which nothing happens costs a glance.
+type states struct {
+	mu   sync.Mutex
+	kept map[string]keptState
+}
+
+// keptState is a job as it was when a glance saw print, or later.
+type keptState struct {
+	print string
+	state coordinator.JobState
+	until int64
+}
+
+// holds tells whether the state is the job's at a later look. How many are pending changes with
+// the time alone; and after a step back of the clock nothing is certain.
+func (k *keptState) holds(g *glance, now int64) bool {
+	return g.err == nil && k.print == g.print && k.state.Pending == 0 && k.state.ObservedAt <= now && now < k.until
+}
+
+// changed gives the jobs that have to be read anew, by their index; the states of the others
+// go into the map.
+func (s *states) changed(names []string, seen look) (map[string]coordinator.JobState, []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	same, changed := make(map[string]coordinator.JobState, len(names)), []int(nil)
+	for i, name := range names {
+		g := &seen.glances[i]
+		if k, known := s.kept[name]; known && k.holds(g, seen.now) {
+			k.state.ObservedAt = seen.now
+			same[name] = k.state
+		} else if g.err != nil || g.exists(name) {
+			changed = append(changed, i)
+		}
+	}
+	return same, changed
+}
+
+// keep notes what was read, and forgets the jobs that are not there any more.
+func (s *states) keep(states []coordinator.JobState, prints map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := make(map[string]keptState, len(states))
+	for i := range states {
+		job := states[i].Job
+		if print, read := prints[job]; read {
+			// They do not all end at once.
+			life := stateLifeMs/2 + rand.Int64N(stateLifeMs/2) //nolint:gosec // It only spreads load.
+			kept[job] = keptState{print: print, state: states[i], until: states[i].ObservedAt + life}
+		} else if k, known := s.kept[job]; known {
+			kept[job] = k
+		}
+	}
+	s.kept = kept
+}
 
 // Jobs reads the state of every job and raises the floors of ids, which is why every
 // server calls it once a second: what another server gave is known here soon after.
@@ -26,24 +88,39 @@ func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 	if err != nil {
 		return nil, err
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return coordinator.CheckJob(name) != nil })
-	states := make([]coordinator.JobState, 0, len(names))
-	for some := range slices.Chunk(names, jobsStep) {
-		replies, err := s.askJobs(ctx, some)
+	seen, err := s.look(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	found, changed := s.states.changed(names, seen)
+	prints := make(map[string]string, len(changed))
+	for some := range slices.Chunk(changed, jobsStep) {
+		asked := make([]string, len(some))
+		for i, at := range some {
+			asked[i] = names[at]
+		}
+		replies, err := s.askJobs(ctx, asked)
 		if err != nil {
 			return nil, err
 		}
 		for i, r := range replies {
 			if r.word == string(coordinator.CodeJobNotFound) {
-				continue // named before its first write, which did not follow
+				continue // it went after the look
 			}
-			state, err := s.jobState(some[i], r)
+			state, err := s.jobState(asked[i], r)
 			if err != nil {
 				return nil, err
 			}
-			states = append(states, state.JobState)
+			found[asked[i]], prints[asked[i]] = state.JobState, seen.glances[some[i]].print
 		}
 	}
+	states := make([]coordinator.JobState, 0, len(found))
+	for _, name := range names {
+		if state, known := found[name]; known {
+			states = append(states, state)
+		}
+	}
+	s.states.keep(states, prints)
 	return states, nil
 }
 

@@ -43,6 +43,8 @@ func newLossyLab(t testing.TB, server *redistest.Server) *lossyLab {
 	l.Cleanup(func() { l.ok(s.Close()) })
 	s.client.AddHook(l.wire)
 	l.store = s
+	// The sweep sends its scripts one by one to a server that does not know them.
+	l.ok(sweepScript.text.Load(l.Context(), l.redis).Err())
 	return l
 }
 

@@ -18,6 +18,9 @@ func (s *Store) Recover(ctx context.Context, call coordinator.RecoverCall) (coor
 		if err = s.register(ctx, call.Job); err == nil {
 			r, err = s.recover(ctx, call, name, ttl, true)
 		}
+		if err == nil && r.word == wordOK {
+			s.registerMade(ctx, call.Job)
+		}
 	}
 	if err != nil {
 		return coordinator.RecoverResult{}, err

@@ -99,13 +99,18 @@ func (s *Store) run(ctx context.Context, sc *script, how repetition, job string,
 	if again {
 		ended = append(ended, r.before...)
 	}
+	s.report(job, r, ended)
+	return r, nil
+}
+
+// report tells the observer what a script has ended, and what retention took.
+func (s *Store) report(job string, r reply, ended []coordinator.Transition) {
 	for _, transition := range ended {
 		s.observer.Ended(transition)
 	}
 	for _, id := range r.evicted {
 		s.observer.Deleted(job, id, coordinator.DeletedByRetention)
 	}
-	return r, nil
 }
 
 // send is the loop of attempts. again tells that an earlier one may have run.

@@ -41,6 +41,9 @@ func (s *Store) PutJob(ctx context.Context, call coordinator.PutJobCall) (coordi
 		}
 		switch r.word {
 		case wordOK:
+			if registered {
+				s.registerMade(ctx, call.Job)
+			}
 			return s.putJob(call, r)
 		case wordRegister:
 			err = s.register(ctx, call.Job)

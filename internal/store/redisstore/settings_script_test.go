@@ -136,10 +136,10 @@ func TestDeleteJobScript(t *testing.T) {
 		for _, again := range []func() reply{
 			func() reply { return l.word(l.run(triggerScript, aTrigger("t").list()...), "ok") },
 			func() reply {
-				return l.word(l.run(recoverScript, repeatName(repeatCall, "r"), repeatKeyMs, "r", "f", 0, "0"), "ok")
+				return l.word(l.run(recoverScript, repeatName(repeatCall, "r"), repeatKeyMs, "r", "f", 0, "1"), "ok")
 			},
 			func() reply {
-				return l.word(l.putSettings("again", false, coordinator.JobSettings{}, coordinator.Precondition{}), "ok")
+				return l.word(l.putSettings("again", true, coordinator.JobSettings{}, coordinator.Precondition{}), "ok")
 			},
 		} {
 			l.do("HSET", l.keys.job(), "gone", "1")

@@ -41,6 +41,8 @@ type Store struct {
 	observer coordinator.Observer
 	clock    func() int64
 	floors   floors
+	states   states
+	sweeps   sweeps
 	health   health
 }
 
@@ -76,6 +78,8 @@ func New(options Options) (*Store, error) {
 	s := &Store{
 		prefix: options.KeyPrefix, observer: options.Observer, clock: options.Clock,
 		floors: floors{highest: make(map[string]int64)},
+		states: states{kept: make(map[string]keptState)},
+		sweeps: sweeps{kept: make(map[string]keptSweep)},
 	}
 	// The library would write to standard error what the observer is told as well.
 	logging.Disable()

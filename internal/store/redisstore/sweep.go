@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
@@ -23,81 +25,189 @@ const (
 	// sweep goes on.
 	sweepRuns = 20
 	drainRuns = 100
+	// sweepJobs is how many jobs one sweep runs scripts for, those with a deadline behind them
+	// first: a server that has just started meets thousands of jobs and must not make
+	// an expiry wait for all of them.
+	sweepJobs = 500
+	// sweepAtOnce is how many scripts go in one round trip. Redis runs them without a break.
+	sweepAtOnce = 8
 )
 
-// Sweep goes over all jobs. What is wrong with one job does not keep it from the others;
-// a store that does not answer does. Its scripts may run twice, so they are sent again
-// when a reply was lost; only the observer then misses what the first run ended.
+// Sweep looks at all jobs, and goes over those that have changed or where something was to
+// happen by now. What is wrong with one job does not keep it from the others; a store that does
+// not answer does. Its scripts may run twice, so they are sent again when a reply was
+// lost; only the observer then misses what the first run ended.
 func (s *Store) Sweep(ctx context.Context, call coordinator.SweepCall) error {
-	jobs, err := s.jobNames(ctx)
+	names, err := s.jobNames(ctx)
 	if err != nil {
 		return err
 	}
+	listed := len(names)
+	names = append(names, s.sweeps.missing(names)...)
+	seen, err := s.look(ctx, names)
+	if err != nil {
+		return err
+	}
+	if err := s.relist(ctx, names[listed:], seen.glances[listed:]); err != nil {
+		return err
+	}
+	limits := retentionText(call.Retention)
+	wanted := s.sweeps.wanted(names[:listed], seen, limits)
+	if wanted, err = s.urgent(ctx, wanted, seen.now); err != nil {
+		return err
+	}
 	var failures []error
-	for _, job := range jobs {
-		err := s.sweepJob(ctx, job, retentionText(call.Retention))
-		switch {
-		case err == nil:
-		case coordinator.CodeOf(err) == coordinator.CodeStoreUnavailable, ctx.Err() != nil:
-			return err
-		default:
-			failures = append(failures, fmt.Errorf("sweep job %q: %w", job, err))
+	for some := range slices.Chunk(wanted, sweepAtOnce) {
+		first := s.sweepTogether(ctx, some, limits)
+		for i, w := range some {
+			err := s.sweepJob(ctx, w, limits, first[i], seen.now)
+			switch {
+			case err == nil:
+			case coordinator.CodeOf(err) == coordinator.CodeStoreUnavailable, ctx.Err() != nil:
+				return err
+			default:
+				failures = append(failures, fmt.Errorf("sweep job %q: %w", w.job, err))
+			}
 		}
 	}
 	return errors.Join(failures...)
 }
 
-func (s *Store) sweepJob(ctx context.Context, job, limits string) error {
-	garbage := int64(0)
-	for range sweepRuns {
-		r, err := s.run(ctx, sweepScript, reads, job, limits, sweepStep)
-		if err != nil {
+// relist registers jobs that this process knows and that are not listed any more, if they are
+// still there: whoever took them out was cut off before it looked at them again.
+func (s *Store) relist(ctx context.Context, jobs []string, glances []glance) error {
+	for i, job := range jobs {
+		if g := &glances[i]; g.err != nil || !g.exists(job) {
+			s.sweeps.forget(job)
+			continue
+		}
+		if err := s.register(ctx, job); err != nil {
 			return err
-		}
-		body := cursor{values: r.body}
-		more := body.text()
-		garbage = body.number()
-		if r.word != wordOK || body.err != nil {
-			return badReply(sweepScript.verb, r, errors.Join(errWord, body.err))
-		}
-		if more != "1" {
-			break
-		}
-	}
-	for run := 0; run < drainRuns && garbage > 0; run++ {
-		r, err := s.run(ctx, drainScript, reads, job, drainStep)
-		if err != nil {
-			return err
-		}
-		body := cursor{values: r.body}
-		garbage = body.number()
-		if r.word != wordOK || body.err != nil {
-			return badReply(drainScript.verb, r, errors.Join(errWord, body.err))
 		}
 	}
 	return nil
 }
 
+// urgent gives the jobs that this sweep goes over, in order. Of many it takes those that have a
+// deadline behind them, and then those that have waited longest.
+func (s *Store) urgent(ctx context.Context, wanted []candidate, now int64) ([]candidate, error) {
+	if len(wanted) <= sweepJobs {
+		return wanted, nil
+	}
+	for some := range slices.Chunk(wanted, lookStep) {
+		err := s.fetch(ctx, "look at deadlines", func(ctx context.Context) error {
+			pipe := s.client.Pipeline()
+			cmds := make([]*redis.ZSliceCmd, len(some))
+			for i := range some {
+				cmds[i] = pipe.ZRangeWithScores(ctx, s.keys(some[i].job).deadlines(), 0, 0)
+			}
+			_, err := pipe.Exec(ctx)
+			if undecided(err) {
+				return err
+			}
+			for i, cmd := range cmds {
+				first := cmd.Val()
+				some[i].late = len(first) > 0 && int64(first[0].Score) < now
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(wanted, candidate.compare)
+	late := 0
+	for late < len(wanted) && wanted[late].late {
+		late++
+	}
+	return wanted[:max(late, sweepJobs)], nil
+}
+
+// sweepTogether runs the script once for some jobs in one round trip. Where no reply came that
+// can be read, the value is nil: the script runs again by itself, with all the care of run.
+func (s *Store) sweepTogether(ctx context.Context, some []candidate, limits string) []*reply {
+	within, cancel := context.WithTimeout(ctx, callBudget/2)
+	defer cancel()
+	replies := make([]*reply, len(some))
+	pipe := s.client.Pipeline()
+	cmds := make([]*redis.Cmd, len(some))
+	for i, w := range some {
+		cmds[i] = pipe.EvalSha(within, sweepScript.text.Hash(), []string{s.keys(w.job).job()}, s.now(), limits, sweepStep)
+	}
+	_, _ = pipe.Exec(within)
+	for i, cmd := range cmds {
+		if cmd.Err() != nil {
+			continue
+		}
+		if r, err := parseReply(sweepScript.verb, some[i].job, cmd.Val()); err == nil {
+			s.report(some[i].job, r, r.ended)
+			replies[i] = &r
+		}
+	}
+	return replies
+}
+
+// sweepJob goes on with a job after the first run of its script, and notes when it wants the
+// next one.
+func (s *Store) sweepJob(ctx context.Context, w candidate, limits string, first *reply, now int64) error {
+	done, err := s.sweepRest(ctx, w.job, limits, first)
+	if err != nil {
+		return err
+	}
+	if w.gone && done.idle {
+		return s.unlist(ctx, w.job)
+	}
+	s.sweeps.done(w, limits, done, now)
+	return nil
+}
+
+// swept is what the sweep of a job came to.
+type swept struct {
+	// wake is when the job has something to do though nothing of it changes; 0 is at once.
+	wake int64
+	// idle is that there is no such moment.
+	idle bool
+}
+
+func (s *Store) sweepRest(ctx context.Context, job, limits string, first *reply) (swept, error) {
+	var done swept
+	more, garbage := "1", int64(0)
+	for run := 0; run < sweepRuns && more == "1"; run++ {
+		if run > 0 || first == nil {
+			r, err := s.run(ctx, sweepScript, reads, job, limits, sweepStep)
+			if err != nil {
+				return swept{}, err
+			}
+			first = &r
+		}
+		body := cursor{values: first.body}
+		more, garbage = body.text(), body.number()
+		wake := body.id()
+		if first.word != wordOK || body.err != nil {
+			return swept{}, badReply(sweepScript.verb, *first, errors.Join(errWord, body.err))
+		}
+		if done = (swept{idle: wake == nil}); wake != nil {
+			done.wake = *wake
+		}
+	}
+	for run := 0; run < drainRuns && garbage > 0; run++ {
+		r, err := s.run(ctx, drainScript, reads, job, drainStep)
+		if err != nil {
+			return swept{}, err
+		}
+		body := cursor{values: r.body}
+		garbage = body.number()
+		if r.word != wordOK || body.err != nil {
+			return swept{}, badReply(drainScript.verb, r, errors.Join(errWord, body.err))
+		}
+	}
+	if more == "1" || garbage > 0 {
+		done = swept{}
+	}
+	return done, nil
+}
+
 // retentionText is retention as prelude_end.lua takes it; the job's own settings win there.
 func retentionText(r coordinator.Retention) string {
 	return fmt.Sprintf("%d|%d|%d", max(0, r.Keep), max(0, r.MaxAgeMs), max(0, r.MaxBytes))
-}
-
-// jobNames lists all jobs in order: the default one, and those that somebody set out to
-// write to, deleted ones among them. It is a superset of the jobs that exist; what cannot be a
-// job is left out.
-func (s *Store) jobNames(ctx context.Context) ([]string, error) {
-	var names []string
-	err := s.fetch(ctx, "list jobs", func(ctx context.Context) error {
-		var err error
-		names, err = s.client.SMembers(ctx, jobsKey(s.prefix)).Result()
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return coordinator.CheckJob(name) != nil })
-	names = append(names, coordinator.DefaultJob)
-	slices.Sort(names)
-	return slices.Compact(names), nil
 }

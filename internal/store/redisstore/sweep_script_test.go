@@ -16,7 +16,7 @@ func TestSweepScript(t *testing.T) {
 		l := newLab(t, "orders")
 		l.unchanged(func() {
 			r := l.word(l.run(sweepScript, "5|0|0", 100), "ok")
-			l.same("body", r.body, []any{"0", "0"})
+			l.same("body", r.body, []any{"0", "0", ""})
 		})
 	})
 
@@ -29,7 +29,7 @@ func TestSweepScript(t *testing.T) {
 		l.record(3, values{"start": decimal(labTime - 60_000)})
 		l.upload(0, "a", piece("u", 1))
 		r := l.word(l.run(sweepScript, "5|0|0", 2), "ok")
-		l.same("body", r.body, []any{"1", "1"})
+		l.same("body", r.body, []any{"1", "1", decimal(labTime)})
 		l.same("first transition", r.ended[0], coordinator.Transition{
 			Job: "orders", ID: 0, Status: coordinator.StatusExpired, Reason: coordinator.ReasonExpired, DurationMs: 60_000,
 		})
@@ -38,7 +38,7 @@ func TestSweepScript(t *testing.T) {
 		l.same("pending", l.members(l.keys.pending()), []string{"3"})
 		l.unchanged(func() {
 			r := l.word(l.run(sweepScript, "5|0|0", 2), "ok")
-			l.same("body", r.body, []any{"0", "1"})
+			l.same("body", r.body, []any{"0", "1", decimal(labTime + 1)})
 		})
 	})
 

@@ -67,6 +67,9 @@ func (s *Store) Trigger(ctx context.Context, call coordinator.TriggerCall) (coor
 			err = s.stageNames(ctx, call.Job, call.Token, call.Tasks, false)
 		case wordAgain:
 		default:
+			if registered && r.word == wordOK {
+				s.registerMade(ctx, call.Job)
+			}
 			return s.triggered(call, r)
 		}
 		if err != nil {
@@ -151,16 +154,6 @@ func placeError(word string) error {
 	default:
 		return nil
 	}
-}
-
-// register puts a job into the list of jobs. That lies in a slot of its own, and is
-// written before anything of the job, so that the sweep finds whatever a job left.
-func (s *Store) register(ctx context.Context, job string) error {
-	ctx, cancel := context.WithTimeout(ctx, callBudget)
-	defer cancel()
-	return s.fetch(ctx, "register_job", func(ctx context.Context) error {
-		return s.client.SAdd(ctx, jobsKey(s.prefix), job).Err()
-	})
 }
 
 // stageNames writes a long list of names in steps, for the script to adopt that is handed the

@@ -13,7 +13,7 @@
 -- Body     epoch, "1" if repeated by another call, array of the view or empty, ids that this
 --          call ended …
 -- Other words
---          register: the job is new; put it into the list of jobs, then call again
+--          register: the job is new, or was deleted; put it into the list of jobs, then call again
 -- Refusals idempotency_key_reused
 --          idempotency_target_deleted: id
 -- Second run: finds the record of repeats, and in it its own token.
@@ -59,7 +59,7 @@ if known then
 end
 
 local job = read_job()
-if not job.known and not registered then
+if (not job.known or job.gone) and not registered then
   return answer('register', {})
 end
 

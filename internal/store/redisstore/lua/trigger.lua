@@ -21,7 +21,7 @@
 --
 -- Body      view, "1" if repeated by another call
 -- Other words
---           register: the job is new; put it into the list of jobs, then call again
+--           register: the job is new, or was deleted; put it into the list of jobs, then call again
 --           again, exhausted: see find_place
 --           restage: the staged names are gone; stage them again, then call again
 --           unlisted: the tasks that the job's settings name are gone
@@ -59,7 +59,7 @@ if known then
 end
 
 local job = read_job()
-if not job.known and not registered then
+if (not job.known or job.gone) and not registered then
   return answer('register', {})
 end
 

@@ -52,6 +52,8 @@ if pin == '1' then
   redis.call('ZREM', base .. 'remains', id)
 elseif pin == '0' then
   redis.call('SREM', base .. 'pinned', id)
+  -- No event tells of it, and a sweep has to see that there may be too many now.
+  redis.call('HINCRBY', base .. 'job', 'unpins', 1)
   if rec.status == 'completed' then
     ends.retain(id, rec)
   elseif rec.status ~= 'pending' then
