@@ -1,0 +1,144 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/checkpointd/checkpointd/checkpointtest"
+	"github.com/checkpointd/checkpointd/worker"
+)
+
+func TestAWorkerThatIsKilledInTheMiddleOfAnUploadTakesPartInItsNextLife(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	c := newCounter(t, server, "task-1")
+	c.add("n", 7)
+	c.Snapshot = func(context.Context, worker.Checkpoint) (worker.Entries, error) {
+		return func(yield func(worker.Entry, error) bool) {
+			for n, more := 0, true; more; n++ {
+				more = yield(worker.Encode(fmt.Sprint(n), strings.Repeat("x", 100_000)))
+			}
+		}, nil
+	}
+	proxy := newProxy(t, server)
+	c.URL = proxy.url
+	life, _ := c.run(t)
+	id := server.Trigger("task-1").ID
+	eventually(t, "the upload is under way", func() bool { return proxy.uploads.Load() == 1 })
+	life.kill()
+	if err := life.end(t); !errors.Is(err, context.Canceled) {
+		t.Errorf("the worker ended with %v", err)
+	}
+
+	next := newCounter(t, server, "task-1")
+	next.add("n", 8)
+	_, from := next.run(t)
+	if got := server.Ended(id); from.ID != worker.None || got.Status != "completed" {
+		t.Errorf("from %+v the next life left the checkpoint as %+v", from, got)
+	}
+}
+
+func TestAWorkerGoesOnWhenTheServerComesBack(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	c := newCounter(t, server, "task-1")
+	c.run(t)
+	takesPart(t, server, c, 2)
+	// A checkpoint whose part is in outlives the server, and so does one that it missed.
+	waiting := server.Trigger("task-1", "task-2").ID
+	eventually(t, "the part is in", func() bool { return server.Checkpoint(waiting).AcknowledgedTasks == 1 })
+	for range 3 {
+		server.Restart()
+		takesPart(t, server, c, 3)
+	}
+	server.Stop()
+	server.Restart()
+	server.Recover()
+	if ended := receive(t, c.aborted); ended.ID != waiting || ended.Reason != "superseded" {
+		t.Errorf("the worker was told %+v", ended)
+	}
+}
+
+func TestALostAnswerToAnUploadIsFoundOut(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	proxy := newProxy(t, server)
+	var lost atomic.Int64
+	target := server.URL
+	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut || lost.Add(1)%2 == 0 {
+			return true
+		}
+		relayCut(t, w, r, target, -1)
+		return false
+	})
+	c := newCounter(t, server, "task-1")
+	c.URL = proxy.url
+	c.run(t)
+	takesPart(t, server, c, 5) // the lost answer was that it completed
+	for range 3 {              // and here that the part counts
+		id := server.Trigger("task-1", "task-2").ID
+		eventually(t, "the part is in", func() bool { return server.Checkpoint(id).AcknowledgedTasks == 1 })
+		server.Abort(id)
+		if ended := receive(t, c.aborted); ended.ID != id || ended.Reason != worker.ReasonAborted {
+			t.Errorf("the worker was told %+v", ended)
+		}
+	}
+	if lost.Load() < 5 {
+		t.Errorf("%d uploads were sent", lost.Load())
+	}
+}
+
+func TestAnUploadThatNeverArrivedIsNotTakenForOneWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	proxy := newProxy(t, server)
+	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut {
+			return true
+		}
+		breakOff(w)
+		return false
+	})
+	slow, fast := newCounter(t, server, "slow"), newCounter(t, server, "fast")
+	slow.URL = proxy.url
+	slow.run(t)
+	id := server.Trigger().ID // one task is enough
+	eventually(t, "the upload was tried", func() bool { return proxy.uploads.Load() > 1 })
+	fast.run(t)
+	if told := receive(t, fast.completed); told != id {
+		t.Errorf("the fast one was told of %d", told)
+	}
+	if ended := receive(t, slow.aborted); ended.ID != id || ended.Reason != worker.ReasonNotIncluded {
+		t.Errorf("the slow one was told %+v", ended)
+	}
+}
+
+func TestALongUploadMovesTheDeadline(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t, checkpointtest.Timeout(3*time.Second))
+	c := newCounter(t, server, "task-1")
+	c.ExtendBy = 2 * time.Second
+	c.Snapshot = func(context.Context, worker.Checkpoint) (worker.Entries, error) {
+		return func(yield func(worker.Entry, error) bool) {
+			tick := time.NewTicker(100 * time.Millisecond)
+			defer tick.Stop()
+			for n := range 50 { // five seconds
+				<-tick.C
+				if !yield(worker.Encode(fmt.Sprint(n), strings.Repeat("x", 100_000))) {
+					return
+				}
+			}
+		}, nil
+	}
+	c.run(t)
+	if got := server.Ended(server.Trigger("task-1").ID); got.Status != "completed" {
+		t.Errorf("the checkpoint ended as %+v", got)
+	}
+}
