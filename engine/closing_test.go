@@ -235,6 +235,7 @@ func TestSessionsThatARecordJoinsBecomeOne(t *testing.T) {
 	equal(t, "in a row", run(0, 5, 14, 24), []string{"{0 24} [0 5 14]", "{24 34} [24]"})
 	equal(t, "joined by the last", run(0, 18, 9), []string{"{0 28} [0 18 9]"})
 	equal(t, "joined, the later one first", run(18, 0, 100, 9), []string{"{0 28} [18 0 9]", "{100 110} [100]"})
+	equal(t, "in a row, the later one first", run(10, 0), []string{"{0 10} [0]", "{10 20} [10]"})
 	equal(t, "the same moment twice", run(3, 3), []string{"{3 13} [3 3]"})
 }
 

@@ -55,7 +55,9 @@ func (c *collected[K, T, R]) result(ctx context.Context, key K, w Window) (R, er
 	return c.apply(ctx, key, w, slices.Clone(c.records))
 }
 
-func (c *collected[K, T, R]) payload() any { return slices.Clone(c.records) }
+// payload shares the records with the window, which only appends to them: a checkpoint does
+// not wait for a copy.
+func (c *collected[K, T, R]) payload() any { return slices.Clip(c.records) }
 
 func (c *collected[K, T, R]) merge(other contents[K, T, R]) {
 	if o, ok := other.(*collected[K, T, R]); ok {

@@ -28,8 +28,12 @@ func TestARecordThatIsLateClosesAWindowThatWasKeptOnceMore(t *testing.T) {
 	must(t, err)
 	first, second, third := window{0, 10}, window{10, 20}, window{20, 30}
 	equal(t, "results", got, []counted{
-		{"k", first, 2}, {"k", first, 3}, {"k", second, 2},
-		{"k", first, 3}, {"k", second, 2}, {"k", third, 1}, // at the end
+		{"k", first, 2},
+		{"k", first, 3},
+		{"k", second, 2},
+		{"k", first, 3},
+		{"k", second, 2},
+		{"k", third, 1}, // at the end
 	})
 }
 

@@ -41,7 +41,7 @@ type WindowResult[K comparable, R any] struct {
 }
 
 // Bucket is what a checkpoint has of a window of a key. Contents is the result that it
-// would give now, or a copy of its records ([]T) where records are kept: by [Apply], and
+// would give now, or its records ([]T) where they are kept: by [Apply], and
 // by windows that merge.
 type Bucket struct {
 	Key any `json:"key"`
