@@ -32,9 +32,9 @@ type states struct {
 	kept map[string]keptState
 }
 
-// keptState is a job as it was when a glance saw print, or later.
+// keptState is a job as it was when a glance saw stamp, or later.
 type keptState struct {
-	print string
+	stamp string
 	state coordinator.JobState
 	until int64
 }
@@ -42,7 +42,7 @@ type keptState struct {
 // holds tells whether the state is the job's at a later look. How many are pending changes with
 // the time alone; and after a step back of the clock nothing is certain.
 func (k *keptState) holds(g *glance, now int64) bool {
-	return g.err == nil && k.print == g.print && k.state.Pending == 0 && k.state.ObservedAt <= now && now < k.until
+	return g.err == nil && k.stamp == g.stamp && k.state.Pending == 0 && k.state.ObservedAt <= now && now < k.until
 }
 
 // changed gives the jobs that have to be read anew, by their index; the states of the others
@@ -64,16 +64,16 @@ func (s *states) changed(names []string, seen look) (map[string]coordinator.JobS
 }
 
 // keep notes what was read, and forgets the jobs that are not there any more.
-func (s *states) keep(states []coordinator.JobState, prints map[string]string) {
+func (s *states) keep(states []coordinator.JobState, stamps map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kept := make(map[string]keptState, len(states))
 	for i := range states {
 		job := states[i].Job
-		if print, read := prints[job]; read {
+		if stamp, read := stamps[job]; read {
 			// They do not all end at once.
 			life := stateLifeMs/2 + rand.Int64N(stateLifeMs/2) //nolint:gosec // It only spreads load.
-			kept[job] = keptState{print: print, state: states[i], until: states[i].ObservedAt + life}
+			kept[job] = keptState{stamp: stamp, state: states[i], until: states[i].ObservedAt + life}
 		} else if k, known := s.kept[job]; known {
 			kept[job] = k
 		}
@@ -93,7 +93,7 @@ func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 		return nil, err
 	}
 	found, changed := s.states.changed(names, seen)
-	prints := make(map[string]string, len(changed))
+	stamps := make(map[string]string, len(changed))
 	for some := range slices.Chunk(changed, jobsStep) {
 		asked := make([]string, len(some))
 		for i, at := range some {
@@ -111,7 +111,7 @@ func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 			if err != nil {
 				return nil, err
 			}
-			found[asked[i]], prints[asked[i]] = state.JobState, seen.glances[some[i]].print
+			found[asked[i]], stamps[asked[i]] = state.JobState, seen.glances[some[i]].stamp
 		}
 	}
 	states := make([]coordinator.JobState, 0, len(found))
@@ -120,7 +120,7 @@ func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 			states = append(states, state)
 		}
 	}
-	s.states.keep(states, prints)
+	s.states.keep(states, stamps)
 	return states, nil
 }
 

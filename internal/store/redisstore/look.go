@@ -28,8 +28,8 @@ type look struct {
 
 // glance is a job as one plain command sees it.
 type glance struct {
-	// print is the same while the fields are.
-	print string
+	// stamp is the same while the fields are.
+	stamp string
 	// known is whether the job ever was there, gone whether it was deleted since.
 	known, gone bool
 	// next is the job's next id, 0 where the hash has none.
@@ -62,17 +62,19 @@ func (s *Store) look(ctx context.Context, names []string) (look, error) {
 }
 
 func (s *Store) lookAt(ctx context.Context, names []string, found *look) error {
-	pipe := s.client.Pipeline()
 	var clock *redis.TimeCmd
-	if found.now == 0 {
-		clock = pipe.Time(ctx)
-	}
 	cmds := make([]*redis.SliceCmd, len(names))
-	for i, name := range names {
-		cmds[i] = pipe.HMGet(ctx, s.keys(name).job(), lookFields...)
-	}
+	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		if found.now == 0 {
+			clock = pipe.Time(ctx)
+		}
+		for i, name := range names {
+			cmds[i] = pipe.HMGet(ctx, s.keys(name).job(), lookFields...)
+		}
+		return nil
+	})
 	// What a single job is refused with is none of the others' business.
-	if _, err := pipe.Exec(ctx); undecided(err) {
+	if undecided(err) {
 		return err
 	}
 	glances := make([]glance, len(names))
@@ -111,16 +113,16 @@ func glanceOf(cmd *redis.SliceCmd) glance {
 		_, refusal := judge(err, true)
 		return glance{err: refusal}
 	}
-	var print strings.Builder
+	var stamp strings.Builder
 	for _, value := range values {
 		if text, ok := value.(string); ok {
-			print.WriteString(text)
+			stamp.WriteString(text)
 		}
-		print.WriteByte('|')
+		stamp.WriteByte('|')
 	}
 	first, _ := values[0].(string)
 	next, _ := strconv.ParseInt(first, 10, 64)
 	return glance{
-		print: print.String(), next: max(next, 0), known: values[0] != nil || values[1] != nil, gone: values[2] == "1",
+		stamp: stamp.String(), next: max(next, 0), known: values[0] != nil || values[1] != nil, gone: values[2] == "1",
 	}
 }

@@ -31,18 +31,17 @@ func (l *lab) idle(jobs int) {
 	l.ok(err)
 }
 
-// sweeps sweeps until a sweep runs no script, and gives how many sweeps that took.
-func (l *lab) sweeps(s *Store, counter *tap) int {
+// settle sweeps until a sweep runs no script.
+func (l *lab) settle(s *Store, counter *tap) {
 	l.Helper()
-	for n := 1; n < 100; n++ {
+	for range 100 {
 		counter.reset()
 		l.ok(s.Sweep(l.Context(), coordinator.SweepCall{}))
 		if counter.counted()["evalsha"] == 0 {
-			return n
+			return
 		}
 	}
 	l.Fatal("the sweep finds no end")
-	return 0
 }
 
 func TestJobsAtWhichNothingHappensCostAGlance(t *testing.T) {
@@ -52,7 +51,7 @@ func TestJobsAtWhichNothingHappensCostAGlance(t *testing.T) {
 	l.idle(jobs)
 	s := l.store()
 	counter := newTap(t, s)
-	l.sweeps(s, counter)
+	l.settle(s, counter)
 	first, err := s.Jobs(t.Context())
 	l.ok(err)
 	l.same("jobs", len(first), jobs+1)
@@ -92,7 +91,7 @@ func TestAnExpiryDoesNotWaitForIdleJobs(t *testing.T) {
 	l.idle(1500)
 	s := l.store()
 	counter := newTap(t, s)
-	l.sweeps(s, counter)
+	l.settle(s, counter)
 	l.record(7, values{"timeout": "100"})
 	l.ok(s.Sweep(t.Context(), coordinator.SweepCall{}))
 	l.same("status before the deadline", l.field(l.keys.record(7), "status"), "pending")
@@ -119,7 +118,7 @@ func TestTheFirstSweepOfAServerBeginsWithWhatIsLate(t *testing.T) {
 	if scripts := counter.counted()["evalsha"]; scripts > sweepJobs+50 {
 		t.Errorf("%d scripts ran at once, want about %d", scripts, sweepJobs)
 	}
-	l.sweeps(s, counter)
+	l.settle(s, counter)
 	l.same("swept jobs", len(s.sweeps.kept), sweepJobs+300+2)
 }
 
@@ -129,7 +128,7 @@ func TestEveryJobIsSweptAgainNowAndThen(t *testing.T) {
 	l.idle(40)
 	s := l.store()
 	counter := newTap(t, s)
-	l.sweeps(s, counter)
+	l.settle(s, counter)
 	keys := newKeyspace(l.server.Prefix, "idle-0020")
 	l.do("ZADD", keys.stages(), l.now, "left-behind")
 	l.do("ZADD", keys.tasks("left-behind"), 0, "a")

@@ -96,12 +96,13 @@ func (s *Store) urgent(ctx context.Context, wanted []candidate, now int64) ([]ca
 	}
 	for some := range slices.Chunk(wanted, lookStep) {
 		err := s.fetch(ctx, "look at deadlines", func(ctx context.Context) error {
-			pipe := s.client.Pipeline()
 			cmds := make([]*redis.ZSliceCmd, len(some))
-			for i := range some {
-				cmds[i] = pipe.ZRangeWithScores(ctx, s.keys(some[i].job).deadlines(), 0, 0)
-			}
-			_, err := pipe.Exec(ctx)
+			_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+				for i := range some {
+					cmds[i] = pipe.ZRangeWithScores(ctx, s.keys(some[i].job).deadlines(), 0, 0)
+				}
+				return nil
+			})
 			if undecided(err) {
 				return err
 			}

@@ -19,15 +19,15 @@ type sweeps struct {
 
 // keptSweep is the sweep of a job. The zero value is a job that is known and was never swept.
 type keptSweep struct {
-	// print is of the look before the sweep, limits are those it was called with.
-	print, limits string
+	// stamp is of the look before the sweep, limits are those it was called with.
+	stamp, limits string
 	// at is the store's clock then, next when the job is swept again at the latest.
 	at, next int64
 }
 
 // candidate is a job that is to be swept.
 type candidate struct {
-	job, print string
+	job, stamp string
 	gone       bool
 	// at is when it was last swept, 0 is never; late whether a deadline has passed.
 	at   int64
@@ -53,10 +53,10 @@ func (s *sweeps) wanted(names []string, seen look, limits string) []candidate {
 	var found []candidate
 	for i, name := range names {
 		g, k := &seen.glances[i], s.kept[name]
-		if g.err == nil && !g.gone && k.next > seen.now && k.at <= seen.now && k.print == g.print && k.limits == limits {
+		if g.err == nil && !g.gone && k.next > seen.now && k.at <= seen.now && k.stamp == g.stamp && k.limits == limits {
 			continue
 		}
-		found = append(found, candidate{job: name, print: g.print, gone: g.gone && !g.exists(name), at: k.at})
+		found = append(found, candidate{job: name, stamp: g.stamp, gone: g.gone && !g.exists(name), at: k.at})
 	}
 	return found
 }
@@ -73,7 +73,7 @@ func (s *sweeps) done(c candidate, limits string, result swept, now int64) {
 	if !result.idle {
 		again = min(again, result.wake)
 	}
-	s.kept[c.job] = keptSweep{print: c.print, limits: limits, at: now, next: again}
+	s.kept[c.job] = keptSweep{stamp: c.stamp, limits: limits, at: now, next: again}
 }
 
 // know notes a job that may not be listed.
