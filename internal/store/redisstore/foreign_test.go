@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,3 +86,51 @@ func TestForeignKeysDisturbNothing(t *testing.T) {
 		t.Errorf("the foreign list is %v", got)
 	}
 }
+
+// One job that cannot be read must not keep the schedules of all others from being known.
+func TestADamagedJobIsLeftOutAndTheOthersAreRead(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	failures := &failureJournal{}
+	s := openObserved(t, server, failures)
+	for _, job := range []string{"healthy", "replaced", "unreadable"} {
+		if _, err := s.PutJob(t.Context(), coordinator.PutJobCall{Job: job, Settings: coordinator.JobSettings{IntervalMs: new(int64(1000))}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := client.Del(t.Context(), s.keys("replaced").job()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Set(t.Context(), s.keys("replaced").job(), "foreign", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.HSet(t.Context(), s.keys("unreadable").job(), "s_interval", "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		states, err := s.Jobs(t.Context())
+		if err != nil {
+			t.Fatalf("one damaged job fails all: %v", err)
+		}
+		var names []string
+		for _, state := range states {
+			names = append(names, state.Job)
+		}
+		if diff := cmp.Diff([]string{coordinator.DefaultJob, "healthy"}, names); diff != "" {
+			t.Errorf("the jobs (-want +got):\n%s", diff)
+		}
+	}
+	if failures.n.Load() != 2 {
+		t.Errorf("the two damaged jobs were reported %d times, want once each", failures.n.Load())
+	}
+}
+
+// failureJournal counts errors that no request sees.
+type failureJournal struct {
+	coordinator.Silence
+	n atomic.Int64
+}
+
+// BackgroundFailed counts the report.
+func (j *failureJournal) BackgroundFailed(string, error) { j.n.Add(1) }

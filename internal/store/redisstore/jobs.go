@@ -1,9 +1,11 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -30,6 +32,8 @@ const (
 type states struct {
 	mu   sync.Mutex
 	kept map[string]keptState
+	// damaged are the jobs that could not be read.
+	damaged map[string]bool
 }
 
 // keptState is a job as it was when a glance saw stamp, or later.
@@ -93,7 +97,7 @@ func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 		return nil, err
 	}
 	found, changed := s.states.changed(names, seen)
-	stamps := make(map[string]string, len(changed))
+	stamps, damaged := make(map[string]string, len(changed)), map[string]error{}
 	for some := range slices.Chunk(changed, jobsStep) {
 		asked := make([]string, len(some))
 		for i, at := range some {
@@ -107,9 +111,10 @@ func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 			if r.word == string(coordinator.CodeJobNotFound) {
 				continue // it went after the look
 			}
-			state, err := s.jobState(asked[i], r)
-			if err != nil {
-				return nil, err
+			state, err := s.jobState(asked[i], r.reply)
+			if err = cmp.Or(r.err, err); err != nil {
+				damaged[asked[i]] = err
+				continue
 			}
 			found[asked[i]], stamps[asked[i]] = state.JobState, seen.glances[some[i]].stamp
 		}
@@ -121,12 +126,49 @@ func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 		}
 	}
 	s.states.keep(states, stamps)
+	s.reportDamaged(damaged)
 	return states, nil
 }
 
+// reportDamaged tells of jobs that cannot be read, once each: they are left out, so that all
+// others go on, their schedules too.
+func (s *Store) reportDamaged(damaged map[string]error) {
+	for job, err := range damaged {
+		if s.states.damage(job) {
+			s.observer.BackgroundFailed("jobs", fmt.Errorf("job %q is left out, its record cannot be read: %w", job, err))
+		}
+	}
+	s.states.heal(damaged)
+}
+
+// damage notes a job that cannot be read and tells whether that is new.
+func (s *states) damage(job string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.damaged[job]
+	if s.damaged == nil {
+		s.damaged = map[string]bool{}
+	}
+	s.damaged[job] = true
+	return !known
+}
+
+// heal forgets those that can be read again, or are gone.
+func (s *states) heal(damaged map[string]error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.damaged, func(job string, _ bool) bool { return damaged[job] == nil })
+}
+
+// jobReply is one job's reply, or why this very job has none.
+type jobReply struct {
+	reply
+	err error
+}
+
 // askJobs runs the script for some jobs in one round trip.
-func (s *Store) askJobs(ctx context.Context, names []string) ([]reply, error) {
-	replies := make([]reply, len(names))
+func (s *Store) askJobs(ctx context.Context, names []string) ([]jobReply, error) {
+	replies := make([]jobReply, len(names))
 	err := s.fetch(ctx, jobStateScript.verb, func(ctx context.Context) error {
 		cmds := make([]*redis.Cmd, len(names))
 		_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -139,13 +181,18 @@ func (s *Store) askJobs(ctx context.Context, names []string) ([]reply, error) {
 			// The server knows no scripts yet: fetch comes back after the load.
 			return errors.Join(err, jobStateScript.text.Load(ctx, s.client).Err())
 		}
-		if err != nil {
+		if undecided(err) {
 			return err
 		}
 		for i, cmd := range cmds {
-			if replies[i], err = parseReply(jobStateScript.verb, names[i], cmd.Val()); err != nil {
-				return err
+			if undecided(cmd.Err()) {
+				return cmd.Err()
 			}
+			if err := cmd.Err(); err != nil {
+				replies[i].err = coordinator.ErrInternal(fmt.Errorf("redis refused a script: %w", err))
+				continue
+			}
+			replies[i].reply, replies[i].err = parseReply(jobStateScript.verb, names[i], cmd.Val())
 		}
 		return nil
 	})

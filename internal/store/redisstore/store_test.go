@@ -14,7 +14,12 @@ import (
 // open opens a store on a server, under the test's prefix.
 func open(t testing.TB, server *redistest.Server) *Store {
 	t.Helper()
-	s, err := New(Options{URL: server.URL, KeyPrefix: server.Prefix})
+	return openObserved(t, server, nil)
+}
+
+func openObserved(t testing.TB, server *redistest.Server, observer coordinator.Observer) *Store {
+	t.Helper()
+	s, err := New(Options{URL: server.URL, KeyPrefix: server.Prefix, Observer: observer})
 	if err != nil {
 		t.Fatal(err)
 	}
