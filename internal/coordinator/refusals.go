@@ -119,9 +119,10 @@ func ErrPinned(id int64) *Error {
 	return &Error{Code: CodePinned, Detail: fmt.Sprintf("Checkpoint %d is pinned. Unpin it with PATCH /checkpoints/%d, or delete it with ?force=true.", id, id)}
 }
 
-// ErrMinPause is for a trigger too soon after the last completion.
-func ErrMinPause(job string, wait time.Duration) *Error {
-	return &Error{Code: CodeMinPause, Detail: fmt.Sprintf("Job %q rests for minPauseMs after each completion, for another %d ms. Trigger again then, or with ?force=true.", job, wait.Milliseconds()), RetryAfter: wait}
+// ErrMinPause is for a trigger too soon after the last completion. room is until the first
+// deadline where as many are pending as may be, else 0: coming back sooner would be in vain.
+func ErrMinPause(job string, wait, room time.Duration) *Error {
+	return &Error{Code: CodeMinPause, Detail: fmt.Sprintf("Job %q rests for minPauseMs after each completion, for another %d ms. Trigger again then, or with ?force=true.", job, wait.Milliseconds()), RetryAfter: max(wait, room)}
 }
 
 // ErrJobPinned is for deleting a job that has pinned checkpoints.

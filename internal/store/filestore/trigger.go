@@ -48,11 +48,16 @@ func (s *step) trigger(call coordinator.TriggerCall) (coordinator.TriggerResult,
 func (s *step) tooEarly(j *job, call coordinator.TriggerCall) error {
 	holds := j.holds(call.Defaults)
 	rest := coordinator.PauseEnds(j.Outcomes.At, holds.MinPauseMs, s.now) - s.now
-	if rest > 0 && !call.Force {
-		return coordinator.ErrMinPause(j.name, time.Duration(rest)*time.Millisecond)
+	full := j.Pending >= holds.MaxConcurrent
+	room := time.Duration(0)
+	if full {
+		room = s.firstDeadline(j)
 	}
-	if j.Pending >= holds.MaxConcurrent {
-		return coordinator.ErrTooManyPending(j.name, j.Pending, holds.MaxConcurrent, s.firstDeadline(j))
+	switch {
+	case rest > 0 && !call.Force:
+		return coordinator.ErrMinPause(j.name, time.Duration(rest)*time.Millisecond, room)
+	case full:
+		return coordinator.ErrTooManyPending(j.name, j.Pending, holds.MaxConcurrent, room)
 	}
 	return nil
 }

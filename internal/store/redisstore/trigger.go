@@ -128,7 +128,7 @@ func (s *Store) triggered(call coordinator.TriggerCall, r reply) (coordinator.Tr
 		}
 		return coordinator.TriggerResult{Checkpoint: checkpoint, Repeated: repeated == "1"}, nil
 	case string(coordinator.CodeMinPause):
-		err = coordinator.ErrMinPause(call.Job, time.Duration(body.number())*time.Millisecond)
+		err = coordinator.ErrMinPause(call.Job, time.Duration(body.number())*time.Millisecond, time.Duration(body.number())*time.Millisecond)
 	case string(coordinator.CodeTooManyPending):
 		pending, limit, wait := body.number(), body.number(), body.number()
 		err = coordinator.ErrTooManyPending(call.Job, int(pending), int(limit), time.Duration(wait)*time.Millisecond)

@@ -42,11 +42,20 @@ func testMinPause(t *testing.T, s suite) {
 		_, err := r.store.Trigger(t.Context(), r.triggerCall(forced()))
 		r.refused(err, coordinator.CodeTooManyPending)
 	})
+	rule(t, "where the pause ends before there is room, it says to wait for room", func(t *testing.T, r *rig) {
+		r.defaults.MaxConcurrent = 1
+		r.completed()
+		r.trigger(forced(), timeout(5000))
+		refused(r, 5000)
+		r.clock.Advance(4500)
+		_, err := r.store.Trigger(t.Context(), r.triggerCall())
+		r.refused(err, coordinator.CodeTooManyPending)
+	})
 	rule(t, "the pause is judged before the cap", func(t *testing.T, r *rig) {
 		r.defaults.MaxConcurrent = 2
-		r.trigger()
+		r.trigger(timeout(0))
 		r.completed()
-		r.trigger(forced())
+		r.trigger(forced(), timeout(0))
 		refused(r, 1000)
 	})
 	rule(t, "an Idempotency-Key is looked up before the pause", func(t *testing.T, r *rig) {

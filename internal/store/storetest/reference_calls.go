@@ -21,10 +21,15 @@ func (r *reference) Trigger(_ context.Context, call coordinator.TriggerCall) (co
 		}
 		r.settle(j)
 		now, effective := r.clock(), j.settings.Over(call.Defaults)
+		pending := j.pending()
 		if ends := coordinator.PauseEnds(j.completedAt, effective.MinPauseMs, now); now < ends && !call.Force {
-			return coordinator.TriggerResult{}, coordinator.ErrMinPause(j.name, time.Duration(ends-now)*time.Millisecond)
+			room := time.Duration(0)
+			if len(pending) >= effective.MaxConcurrent {
+				room = time.Duration(j.firstDeadline(now)) * time.Millisecond
+			}
+			return coordinator.TriggerResult{}, coordinator.ErrMinPause(j.name, time.Duration(ends-now)*time.Millisecond, room)
 		}
-		if pending := j.pending(); len(pending) >= effective.MaxConcurrent {
+		if len(pending) >= effective.MaxConcurrent {
 			return coordinator.TriggerResult{}, coordinator.ErrTooManyPending(j.name, len(pending), effective.MaxConcurrent, time.Second)
 		}
 		c := r.begin(j, call)
@@ -68,6 +73,17 @@ func (r *reference) begin(j *refJob, call coordinator.TriggerCall) *refCheckpoin
 	j.counts.Triggered++
 	r.tell(j, c, coordinator.EventTriggered, "")
 	return c
+}
+
+// firstDeadline is how long until the first pending checkpoint may expire, in ms; 0 if none does.
+func (j *refJob) firstDeadline(now int64) int64 {
+	first := int64(0)
+	for _, id := range j.pending() {
+		if deadline, limited := j.checkpoints[id].Deadline(); limited && (first == 0 || deadline-now < first) {
+			first = deadline - now
+		}
+	}
+	return first
 }
 
 // triggerAgain answers a trigger whose Idempotency-Key is known.

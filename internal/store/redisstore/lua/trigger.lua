@@ -25,7 +25,8 @@
 --           again, exhausted: see find_place
 --           restage: the staged names are gone; stage them again, then call again
 --           unlisted: the tasks that the job's settings name are gone
--- Refusals  min_pause: ms until the pause is over
+-- Refusals  min_pause: ms until the pause is over, ms until the first deadline where as many are
+--             pending as may be, else "0"
 --           too_many_pending: pending, how many may be, ms until the first deadline or "0"
 --           idempotency_key_reused
 --           idempotency_target_deleted: id
@@ -65,18 +66,21 @@ end
 
 local own = settings(14)
 local rested = ARGV[10] ~= '1' and own.pause > 0 and pause_ends(own.pause) or 0
-if rested > now then
-  ends.expire_overdue(100)
-  drop_staged()
-  return refuse({ 'min_pause', integer(rested - now) })
-end
 local pending = pending_now()
+local room = 0
 if pending >= own.cap then
   local first = redis.call('ZRANGEBYSCORE', base .. 'deadlines', integer(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  local wait = first[2] and tonumber(first[2]) - now or 0
+  room = first[2] and tonumber(first[2]) - now or 0
+end
+if rested > now or pending >= own.cap then
   ends.expire_overdue(100)
   drop_staged()
-  return refuse({ 'too_many_pending', integer(pending), integer(own.cap), integer(wait) })
+end
+if rested > now then
+  return refuse({ 'min_pause', integer(rested - now), integer(room) })
+end
+if pending >= own.cap then
+  return refuse({ 'too_many_pending', integer(pending), integer(own.cap), integer(room) })
 end
 
 local place, other = find_place(job, floor)
