@@ -2499,6 +2499,12 @@ type DeleteJobParams struct {
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
+// PatchJobParams defines parameters for PatchJob.
+type PatchJobParams struct {
+	// IfMatch Act only when the resource has one of these entity tags, or exists (`*`); else 412.
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
 // PutJobParams defines parameters for PutJob.
 type PutJobParams struct {
 	// IfMatch Act only when the resource has one of these entity tags, or exists (`*`); else 412.
@@ -2553,6 +2559,9 @@ type PutSharedEntryJSONRequestBody = JSONValue
 
 // UploadPartJSONRequestBody defines body for UploadPart for application/json ContentType.
 type UploadPartJSONRequestBody = StateObject
+
+// PatchJobJSONRequestBody defines body for PatchJob for application/json ContentType.
+type PatchJobJSONRequestBody = JobSettings
 
 // PutJobJSONRequestBody defines body for PutJob for application/json ContentType.
 type PutJobJSONRequestBody = JobSettings

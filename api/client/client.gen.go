@@ -746,6 +746,34 @@ type ClientInterface interface {
 	// Corresponds with GET /jobs/{job} (the `GetJob` operationId).
 	GetJob(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PatchJobWithBody Change some settings of a job
+	//
+	// Changes the settings that the body names and leaves the others as they are: `{"paused":true}` holds the schedule and
+	// `{"paused":false}` resumes it. `tasks` and `requiredTaskAcks` take each other's place. Nothing but a PUT gives
+	// a setting back to the server. Otherwise as PUT, but the job must exist.
+	//
+	// The change is made to the settings as they are at that moment, whoever else changes them; `If-Match` makes it
+	// to those that were read, else 412.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /jobs/{job} (the `PatchJob` operationId).
+	PatchJobWithBody(ctx context.Context, job JobName, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchJob Change some settings of a job
+	//
+	// Changes the settings that the body names and leaves the others as they are: `{"paused":true}` holds the schedule and
+	// `{"paused":false}` resumes it. `tasks` and `requiredTaskAcks` take each other's place. Nothing but a PUT gives
+	// a setting back to the server. Otherwise as PUT, but the job must exist.
+	//
+	// The change is made to the settings as they are at that moment, whoever else changes them; `If-Match` makes it
+	// to those that were read, else 412.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /jobs/{job} (the `PatchJob` operationId).
+	PatchJob(ctx context.Context, job JobName, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// PutJobWithBody Configure a job
 	//
 	// Replaces all settings of the job; a member that is left out is the server's to say. 201 when nobody had
@@ -2002,6 +2030,54 @@ func (c *Client) DeleteJob(ctx context.Context, job JobName, params *DeleteJobPa
 // Corresponds with GET /jobs/{job} (the `GetJob` operationId).
 func (c *Client) GetJob(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetJobRequest(c.Server, job)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchJobWithBody Change some settings of a job
+//
+// Changes the settings that the body names and leaves the others as they are: `{"paused":true}` holds the schedule and
+// `{"paused":false}` resumes it. `tasks` and `requiredTaskAcks` take each other's place. Nothing but a PUT gives
+// a setting back to the server. Otherwise as PUT, but the job must exist.
+//
+// The change is made to the settings as they are at that moment, whoever else changes them; `If-Match` makes it
+// to those that were read, else 412.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /jobs/{job} (the `PatchJob` operationId).
+func (c *Client) PatchJobWithBody(ctx context.Context, job JobName, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchJobRequestWithBody(c.Server, job, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchJob Change some settings of a job
+//
+// Changes the settings that the body names and leaves the others as they are: `{"paused":true}` holds the schedule and
+// `{"paused":false}` resumes it. `tasks` and `requiredTaskAcks` take each other's place. Nothing but a PUT gives
+// a setting back to the server. Otherwise as PUT, but the job must exist.
+//
+// The change is made to the settings as they are at that moment, whoever else changes them; `If-Match` makes it
+// to those that were read, else 412.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /jobs/{job} (the `PatchJob` operationId).
+func (c *Client) PatchJob(ctx context.Context, job JobName, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchJobRequest(c.Server, job, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5471,6 +5547,68 @@ func NewGetJobRequest(server string, job JobName) (*http.Request, error) {
 	return req, nil
 }
 
+// NewPatchJobRequest calls the generic PatchJob builder with application/json body
+func NewPatchJobRequest(server string, job JobName, params *PatchJobParams, body PatchJobJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchJobRequestWithBody(server, job, params, "application/json", bodyReader)
+}
+
+// NewPatchJobRequestWithBody constructs an http.Request for the PatchJob method, with any body, and a specified content type
+func NewPatchJobRequestWithBody(server string, job JobName, params *PatchJobParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job", job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/jobs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewPutJobRequest calls the generic PutJob builder with application/json body
 func NewPutJobRequest(server string, job JobName, params *PutJobParams, body PutJobJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -6508,6 +6646,34 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /jobs/{job} (the `GetJob` operationId).
 	GetJobWithResponse(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*GetJobResponse, error)
+
+	// PatchJobWithBodyWithResponse Change some settings of a job
+	//
+	// Changes the settings that the body names and leaves the others as they are: `{"paused":true}` holds the schedule and
+	// `{"paused":false}` resumes it. `tasks` and `requiredTaskAcks` take each other's place. Nothing but a PUT gives
+	// a setting back to the server. Otherwise as PUT, but the job must exist.
+	//
+	// The change is made to the settings as they are at that moment, whoever else changes them; `If-Match` makes it
+	// to those that were read, else 412.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /jobs/{job} (the `PatchJob` operationId).
+	PatchJobWithBodyWithResponse(ctx context.Context, job JobName, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchJobResponse, error)
+
+	// PatchJobWithResponse Change some settings of a job
+	//
+	// Changes the settings that the body names and leaves the others as they are: `{"paused":true}` holds the schedule and
+	// `{"paused":false}` resumes it. `tasks` and `requiredTaskAcks` take each other's place. Nothing but a PUT gives
+	// a setting back to the server. Otherwise as PUT, but the job must exist.
+	//
+	// The change is made to the settings as they are at that moment, whoever else changes them; `If-Match` makes it
+	// to those that were read, else 412.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /jobs/{job} (the `PatchJob` operationId).
+	PatchJobWithResponse(ctx context.Context, job JobName, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchJobResponse, error)
 
 	// PutJobWithBodyWithResponse Configure a job
 	//
@@ -10978,6 +11144,145 @@ func (r GetJobResponse) ContentType() string {
 	return ""
 }
 
+// PatchJobResponse200Headers the declared response headers of an HTTP 200 response for PatchJob
+type PatchJobResponse200Headers struct {
+	ETag string
+}
+
+// PatchJobResponse503Headers the declared response headers of an HTTP 503 response for PatchJob
+type PatchJobResponse503Headers struct {
+	RetryAfter *int
+}
+
+// PatchJobResponse507Headers the declared response headers of an HTTP 507 response for PatchJob
+type PatchJobResponse507Headers struct {
+	RetryAfter *int
+}
+
+type PatchJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *JobAnswer
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
+	ApplicationProblemJSON406 *NotAcceptable
+	// ApplicationProblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationProblemJSON412 *PreconditionFailed
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Unprocessable
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// ApplicationProblemJSON507 the response for an HTTP 507 `application/problem+json` response
+	ApplicationProblemJSON507 *StoreFull
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PatchJobResponse200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchJobResponse503Headers
+	// Headers507 the parsed response headers for an HTTP 507 response
+	Headers507 *PatchJobResponse507Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchJobResponse) GetJSON200() *JobAnswer {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r PatchJobResponse) GetApplicationProblemJSON400() *BadRequest {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r PatchJobResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r PatchJobResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
+func (r PatchJobResponse) GetApplicationProblemJSON406() *NotAcceptable {
+	return r.ApplicationProblemJSON406
+}
+
+// GetApplicationProblemJSON412 returns the response for an HTTP 412 `application/problem+json` response
+func (r PatchJobResponse) GetApplicationProblemJSON412() *PreconditionFailed {
+	return r.ApplicationProblemJSON412
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r PatchJobResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r PatchJobResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r PatchJobResponse) GetApplicationProblemJSON422() *Unprocessable {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r PatchJobResponse) GetApplicationProblemJSON500() *InternalError {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r PatchJobResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetApplicationProblemJSON507 returns the response for an HTTP 507 `application/problem+json` response
+func (r PatchJobResponse) GetApplicationProblemJSON507() *StoreFull {
+	return r.ApplicationProblemJSON507
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // PutJobResponse200Headers the declared response headers of an HTTP 200 response for PutJob
 type PutJobResponse200Headers struct {
 	ETag string
@@ -12552,6 +12857,46 @@ func (c *ClientWithResponses) GetJobWithResponse(ctx context.Context, job JobNam
 		return nil, err
 	}
 	return ParseGetJobResponse(rsp)
+}
+
+// PatchJobWithBodyWithResponse Change some settings of a job
+//
+// Changes the settings that the body names and leaves the others as they are: `{"paused":true}` holds the schedule and
+// `{"paused":false}` resumes it. `tasks` and `requiredTaskAcks` take each other's place. Nothing but a PUT gives
+// a setting back to the server. Otherwise as PUT, but the job must exist.
+//
+// The change is made to the settings as they are at that moment, whoever else changes them; `If-Match` makes it
+// to those that were read, else 412.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /jobs/{job} (the `PatchJob` operationId).
+func (c *ClientWithResponses) PatchJobWithBodyWithResponse(ctx context.Context, job JobName, params *PatchJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchJobResponse, error) {
+	rsp, err := c.PatchJobWithBody(ctx, job, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchJobResponse(rsp)
+}
+
+// PatchJobWithResponse Change some settings of a job
+//
+// Changes the settings that the body names and leaves the others as they are: `{"paused":true}` holds the schedule and
+// `{"paused":false}` resumes it. `tasks` and `requiredTaskAcks` take each other's place. Nothing but a PUT gives
+// a setting back to the server. Otherwise as PUT, but the job must exist.
+//
+// The change is made to the settings as they are at that moment, whoever else changes them; `If-Match` makes it
+// to those that were read, else 412.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /jobs/{job} (the `PatchJob` operationId).
+func (c *ClientWithResponses) PatchJobWithResponse(ctx context.Context, job JobName, params *PatchJobParams, body PatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchJobResponse, error) {
+	rsp, err := c.PatchJob(ctx, job, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchJobResponse(rsp)
 }
 
 // PutJobWithBodyWithResponse Configure a job
@@ -17140,6 +17485,142 @@ func ParseGetJobResponse(rsp *http.Response) (*GetJobResponse, error) {
 			headers.RetryAfter = &value
 		}
 		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchJobResponse parses an HTTP response from a PatchJobWithResponse call
+func ParsePatchJobResponse(rsp *http.Response) (*PatchJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest JobAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
+		var dest NotAcceptable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON406 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest PreconditionFailed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Unprocessable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 507:
+		var dest StoreFull
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON507 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PatchJobResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchJobResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	case rsp.StatusCode == 507:
+		var headers PatchJobResponse507Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers507 = &headers
 	}
 
 	return response, nil

@@ -132,10 +132,10 @@ func (j *JobState) schedule(defaults Settings) Schedule {
 		out.Delays = append(out.Delays, Delay{Reason: reason, Until: until, Detail: fmt.Sprintf(format, args...)})
 	}
 	if effective.IntervalMs <= 0 {
-		delay(DelayOff, 0, "The job has no schedule. Set intervalMs with PUT /jobs/%s.", j.Job)
+		delay(DelayOff, 0, "The job has no schedule. Set intervalMs with PATCH /jobs/%s.", j.Job)
 	}
 	if j.Settings.Paused {
-		delay(DelayPaused, 0, "The schedule is paused. Set paused to false with PUT /jobs/%s to resume it.", j.Job)
+		delay(DelayPaused, 0, "The schedule is paused. Set paused to false with PATCH /jobs/%s to resume it.", j.Job)
 	}
 	if effective.IntervalMs <= 0 || j.Settings.Paused {
 		out.State.Due = 0

@@ -55,6 +55,21 @@ func (s *server) PutJob(ctx context.Context, request api.PutJobRequestObject) (a
 	return api.PutJob200JSONResponse{JobAnswerJSONResponse: answer}, nil
 }
 
+// PatchJob changes some of a job's settings.
+func (s *server) PatchJob(ctx context.Context, request api.PatchJobRequestObject) (api.PatchJobResponseObject, error) {
+	condition, err := precondition(request.Params.IfMatch, nil)
+	if err != nil {
+		return nil, err
+	}
+	body := request.Body
+	patch := coordinator.JobPatch{JobSettings: settingsOf(body), Paused: body.Paused, Description: body.Description}
+	state, err := s.coordinator.PatchJob(ctx, request.Job, patch, condition.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	return api.PatchJob200JSONResponse{JobAnswerJSONResponse: s.jobAnswer(&state)}, nil
+}
+
 // DeleteJob removes a job with its checkpoints.
 func (s *server) DeleteJob(ctx context.Context, request api.DeleteJobRequestObject) (api.DeleteJobResponseObject, error) {
 	condition, err := precondition(request.Params.IfMatch, nil)

@@ -75,6 +75,24 @@ func TestSettingsAreWrittenUnderConditions(t *testing.T) {
 	f.do("DELETE", "/jobs/orders?force=true", "", "If-Match", second).want(http.StatusNoContent)
 }
 
+func TestAPatchOfAJobLeavesWhatItDoesNotName(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	f.do("PATCH", "/jobs/orders", `{"paused":true}`).refused(coordinator.CodeJobNotFound)
+	tag := f.do("PUT", "/jobs/orders", `{"tasks":["a","b"],"intervalMs":1000,"description":"d"}`).want(http.StatusCreated).header.Get("ETag")
+	paused := f.do("PATCH", "/jobs/orders", `{"paused":true}`, "If-Match", tag).want(http.StatusOK)
+	for _, member := range []string{`"tasks":["a","b"]`, `"intervalMs":1000`, `"description":"d"`, `"paused":true`} {
+		if !strings.Contains(paused.body, member) {
+			t.Errorf("after the patch %s is not in %s", member, paused.body)
+		}
+	}
+	f.do("PATCH", "/jobs/orders", `{"paused":false}`, "If-Match", tag).refused(coordinator.CodePreconditionFailed)
+	f.do("PATCH", "/jobs/orders", `{"paused":false}`).want(http.StatusOK)
+	f.do("PATCH", "/jobs/orders", `{"requiredTaskAcks":0}`).refused(coordinator.CodeInvalidRequest)
+	f.do("PATCH", "/jobs/orders", `{"job":"orders"}`).refused(coordinator.CodeInvalidRequest)
+	f.do("PATCH", "/jobs/default", `{"intervalMs":60000}`).want(http.StatusOK) // nobody has configured it yet
+}
+
 func TestSettingsThatCannotHoldAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
@@ -195,7 +213,7 @@ func TestAScheduleSaysWhenItTriggersAndWhyNotNow(t *testing.T) {
 	f := serve(t)
 	same(t, f.do("GET", "/jobs/default/schedule", "").want(http.StatusOK), `{"job":"default","intervalMs":0,"paused":false,
 		"triggered":0,"skipped":0,"missed":0,"observedAt":1795977600000,
-		"delays":[{"reason":"off","detail":"The job has no schedule. Set intervalMs with PUT /jobs/default."}]}`)
+		"delays":[{"reason":"off","detail":"The job has no schedule. Set intervalMs with PATCH /jobs/default."}]}`)
 	f.do("PUT", "/jobs/orders", `{"intervalMs":60000,"minPauseMs":90000,"maxConcurrentCheckpoints":1}`).want(http.StatusCreated)
 	path := f.do("POST", "/checkpoints?job=orders", "").want(http.StatusCreated).header.Get("Location")
 	f.do("POST", strings.Replace(path, "?", "/acks?", 1), `{"taskId":"task-1"}`).want(http.StatusOK)
