@@ -1,6 +1,9 @@
 package coordinator
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // CompleteCall completes by hand.
 type CompleteCall struct {
@@ -37,6 +40,14 @@ type Precondition struct {
 	IfMatch []string
 	// IfNoneMatch demands that the resource does not exist (If-None-Match: *).
 	IfNoneMatch bool
+}
+
+// Met tells whether a resource, which has this tag if it exists, meets the precondition.
+func (p Precondition) Met(tag string, exists bool) bool {
+	if p.IfNoneMatch && exists {
+		return false
+	}
+	return len(p.IfMatch) == 0 || exists && (slices.Contains(p.IfMatch, "*") || slices.Contains(p.IfMatch, tag))
 }
 
 // UpdateCall changes what is not nil.

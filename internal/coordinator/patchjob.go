@@ -1,6 +1,9 @@
 package coordinator
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // JobPatch changes some of a job's settings; nil fields leave what there is. Tasks and
 // RequiredTaskAcks take each other's place.
@@ -16,27 +19,24 @@ const patchRounds = 10
 // PatchJob changes some settings of a job, to what they are at that moment. Errors:
 // CodeJobNotFound; CodePreconditionFailed for settings that do not have one of the tags.
 func (c *Coordinator) PatchJob(ctx context.Context, job string, patch JobPatch, tags []string) (JobState, error) {
-	for round := range patchRounds {
+	for range patchRounds {
 		state, err := c.Job(ctx, job)
 		if err != nil {
 			return JobState{}, err
 		}
-		if len(tags) > 0 && round > 0 {
+		if !(Precondition{IfMatch: tags}).Met(state.Tag(), state.Configured) {
 			return JobState{}, ErrPreconditionFailed()
 		}
-		condition := Precondition{IfMatch: tags}
-		switch {
-		case len(tags) > 0:
-		case state.Configured:
-			condition.IfMatch = []string{state.Tag()}
-		default:
-			condition.IfNoneMatch = true
+		// Whatever the caller's tags let pass: only over the settings that were read here, or
+		// what somebody else put since would be undone.
+		unchanged := Precondition{IfNoneMatch: true}
+		if state.Configured {
+			unchanged = Precondition{IfMatch: []string{state.Tag()}}
 		}
-		result, err := c.PutJob(ctx, job, patch.over(state.Settings), condition)
+		result, err := c.PutJob(ctx, job, patch.over(state.Settings), unchanged)
 		if CodeOf(err) != CodePreconditionFailed {
 			return result.State, err
 		}
-		// Somebody was faster: once more, over what is there now.
 	}
 	return JobState{}, ErrPreconditionFailed()
 }
@@ -46,32 +46,16 @@ func (p *JobPatch) over(s JobSettings) JobSettings {
 	if p.Tasks != nil || p.RequiredTaskAcks != nil {
 		s.Tasks, s.RequiredTaskAcks = p.Tasks, p.RequiredTaskAcks
 	}
-	for _, field := range []struct{ change, to **int64 }{
-		{&p.TimeoutMs, &s.TimeoutMs},
-		{&p.IntervalMs, &s.IntervalMs},
-		{&p.MinPauseMs, &s.MinPauseMs},
-		{&p.StaleAfterMs, &s.StaleAfterMs},
-		{&p.MaxAgeMs, &s.MaxAgeMs},
-		{&p.MaxBytes, &s.MaxBytes},
-	} {
-		if *field.change != nil {
-			*field.to = *field.change
-		}
-	}
-	for _, field := range []struct{ change, to **int }{
-		{&p.MaxConcurrent, &s.MaxConcurrent},
-		{&p.TolerableFailures, &s.TolerableFailures},
-		{&p.Keep, &s.Keep},
-	} {
-		if *field.change != nil {
-			*field.to = *field.change
-		}
-	}
-	if p.Paused != nil {
-		s.Paused = *p.Paused
-	}
-	if p.Description != nil {
-		s.Description = *p.Description
-	}
+	s.TimeoutMs = cmp.Or(p.TimeoutMs, s.TimeoutMs)
+	s.IntervalMs = cmp.Or(p.IntervalMs, s.IntervalMs)
+	s.MinPauseMs = cmp.Or(p.MinPauseMs, s.MinPauseMs)
+	s.MaxConcurrent = cmp.Or(p.MaxConcurrent, s.MaxConcurrent)
+	s.TolerableFailures = cmp.Or(p.TolerableFailures, s.TolerableFailures)
+	s.StaleAfterMs = cmp.Or(p.StaleAfterMs, s.StaleAfterMs)
+	s.Keep = cmp.Or(p.Keep, s.Keep)
+	s.MaxAgeMs = cmp.Or(p.MaxAgeMs, s.MaxAgeMs)
+	s.MaxBytes = cmp.Or(p.MaxBytes, s.MaxBytes)
+	s.Paused = *cmp.Or(p.Paused, &s.Paused)
+	s.Description = *cmp.Or(p.Description, &s.Description)
 	return s
 }

@@ -28,11 +28,7 @@ func (s *contested) PutJob(_ context.Context, call coordinator.PutJobCall) (coor
 		s.state.Revision++
 		s.state.Configured, s.state.Settings.Description = true, "by somebody else"
 	}
-	fits := call.If.IfNoneMatch && !s.state.Configured
-	for _, tag := range call.If.IfMatch {
-		fits = fits || tag == s.state.Tag()
-	}
-	if !fits {
+	if !call.If.Met(s.state.Tag(), s.state.Configured) {
 		return coordinator.PutJobResult{}, coordinator.ErrPreconditionFailed()
 	}
 	s.state.Revision++
@@ -99,6 +95,13 @@ func TestAPatchIsMadeToWhatOthersHavePutMeanwhile(t *testing.T) {
 	_, err = coordinator.New(store, coordinator.Options{}).PatchJob(t.Context(), "job", patch, []string{"1"})
 	if coordinator.CodeOf(err) != coordinator.CodePreconditionFailed || store.puts != 1 {
 		t.Errorf("a patch under a condition is answered %v after %d puts", err, store.puts)
+	}
+
+	// "Any" does not mean that what somebody put meanwhile may be undone.
+	store = &contested{state: coordinator.JobState{Job: "job", Configured: true, Revision: 1}, faster: 1}
+	state, err = coordinator.New(store, coordinator.Options{}).PatchJob(t.Context(), "job", patch, []string{"*"})
+	if err != nil || !state.Settings.Paused || state.Settings.Description != "by somebody else" {
+		t.Errorf("a patch of any settings made them %+v (%v)", state.Settings, err)
 	}
 
 	store = &contested{state: coordinator.JobState{Job: "job"}, faster: 1 << 30}

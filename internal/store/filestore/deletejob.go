@@ -13,7 +13,7 @@ func (s *Store) DeleteJob(ctx context.Context, call coordinator.DeleteJobCall) (
 		switch {
 		case j == nil:
 			return coordinator.DeleteJobResult{}, coordinator.ErrJobNotFound(call.Job)
-		case !met(call.If, jobTag(j.Revision), j.Settings != nil):
+		case !call.If.Met(jobTag(j.Revision), j.Settings != nil):
 			return coordinator.DeleteJobResult{}, coordinator.ErrPreconditionFailed()
 		case j.Pinned > 0 && !call.Force:
 			return coordinator.DeleteJobResult{}, coordinator.ErrJobPinned(call.Job, j.Pinned)

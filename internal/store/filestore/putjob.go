@@ -14,7 +14,7 @@ func (s *Store) PutJob(ctx context.Context, call coordinator.PutJobCall) (coordi
 		if j := st.remains(call.Job); j != nil {
 			configured, revision = j.Settings != nil, j.Revision
 		}
-		if !met(call.If, jobTag(revision), configured) {
+		if !call.If.Met(jobTag(revision), configured) {
 			return coordinator.PutJobResult{}, coordinator.ErrPreconditionFailed()
 		}
 		j := st.makeJob(call.Job)

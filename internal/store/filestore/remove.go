@@ -70,7 +70,7 @@ func (s *Store) Delete(ctx context.Context, call coordinator.DeleteCall) error {
 		switch {
 		case err != nil:
 			return struct{}{}, err
-		case !met(call.If, c.tag(), true):
+		case !call.If.Met(c.tag(), true):
 			return struct{}{}, coordinator.ErrPreconditionFailed()
 		case c.Pinned && !call.Force:
 			return struct{}{}, coordinator.ErrPinned(c.id)

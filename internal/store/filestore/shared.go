@@ -34,7 +34,7 @@ func (s *step) writeShared(c *checkpoint, call coordinator.SharedWrite) (coordin
 		value := get(state, []byte(call.Entries[0].Key))
 		tag, exists = entryTag(value), value != nil
 	}
-	if !met(call.If, tag, exists) {
+	if !call.If.Met(tag, exists) {
 		return coordinator.SharedWritten{}, coordinator.ErrPreconditionFailed()
 	}
 	sum, err := c.sharedAfter(state, call)

@@ -14,7 +14,7 @@ func (s *Store) Update(ctx context.Context, call coordinator.UpdateCall) (coordi
 		if err != nil {
 			return coordinator.Checkpoint{}, err
 		}
-		if !met(call.If, c.tag(), true) {
+		if !call.If.Met(c.tag(), true) {
 			return coordinator.Checkpoint{}, coordinator.ErrPreconditionFailed()
 		}
 		if call.Labels != nil {
