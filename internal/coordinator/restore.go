@@ -176,14 +176,15 @@ func (r *Restore) renew(every time.Duration) {
 }
 
 // WriteRange writes length bytes from offset to w. It gives the lease back before the
-// last byte, so that whoever has read it all finds the checkpoint free. An error means
-// that not all bytes were written and the transfer must be broken off.
+// last byte, so that whoever has read it all finds the checkpoint free, and flushes a w that
+// can be flushed before it records the transfer, so that nobody waits for that. An error
+// means that not all bytes were written and the transfer must be broken off.
 func (r *Restore) WriteRange(w io.Writer, offset, length int64) error {
 	counted := &countingWriter{to: w}
 	err := r.writeRange(counted, offset, length)
 	r.coordinator.observer.Restored(r.checkpoint.Job, r.checkpoint.ID, counted.written, err)
 	if reader, buffered := w.(interface{ Flush() }); buffered && err == nil {
-		reader.Flush() // the reader is not to wait for the record
+		reader.Flush()
 	}
 	r.record(counted.written, err == nil)
 	return err

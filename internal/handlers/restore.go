@@ -167,6 +167,9 @@ func (w *patientWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)                                       //nolint:wrapcheck // WriteRange wraps it.
 }
 
+// Flush sends what was written; a reader that left shows at the next write.
+func (w *patientWriter) Flush() { _ = w.control.Flush() }
+
 // HeadRestore checks that a checkpoint can be restored and describes the stream.
 func (s *server) HeadRestore(ctx context.Context, request api.HeadRestoreRequestObject) (api.HeadRestoreResponseObject, error) {
 	params := request.Params

@@ -310,6 +310,38 @@ func (s watchedSource) Close() error {
 	return s.RestoreSource.Close()
 }
 
+// slowRecords is a store whose records of restores wait until the reader has it all.
+type slowRecords struct {
+	coordinator.Store
+	read, waited chan struct{}
+}
+
+func (s slowRecords) RecordRestore(ctx context.Context, job string, record coordinator.RestoreRecord) error {
+	select {
+	case <-s.read:
+	case <-ctx.Done():
+		close(s.waited)
+	}
+	return s.Store.RecordRestore(context.WithoutCancel(ctx), job, record)
+}
+
+func TestAReaderDoesNotWaitForTheRecordOfItsRestore(t *testing.T) {
+	t.Parallel()
+	read, waited := make(chan struct{}), make(chan struct{})
+	f := serve(t, setup{store: func(store coordinator.Store) coordinator.Store { return slowRecords{store, read, waited} }})
+	path, stream := f.two()
+	got := f.do("GET", path+"/restore", "").want(http.StatusOK)
+	select {
+	case <-waited:
+		t.Error("the last bytes came after the record was given up")
+	default:
+		close(read)
+	}
+	if got.body != stream {
+		t.Errorf("the restore is %q", got.body)
+	}
+}
+
 func TestALookAtARestoreHoldsNoLease(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
