@@ -54,15 +54,16 @@ func (h *healthWatch) compare(jobs []JobState) {
 	now := make(map[string]jobHealth, len(jobs))
 	for i := range jobs {
 		job := &jobs[i]
-		now[job.Job] = jobHealth{job.Failing, job.Freshness(job.Settings.Over(h.coordinator.settings))}
+		health := jobHealth{job.Failing, job.Freshness(job.Settings.Over(h.coordinator.settings))}
+		now[job.Job] = health
 		before, known := h.jobs[job.Job]
 		if !known {
-			before = jobHealth{freshness: FreshnessHealthy}
-			if now[job.Job].freshness == FreshnessNever {
+			before.freshness = FreshnessHealthy
+			if health.freshness == FreshnessNever {
 				before.freshness = FreshnessNever
 			}
 		}
-		if health := now[job.Job]; health != before {
+		if health != before {
 			h.coordinator.observer.JobChanged(job.Job, health.failing, health.freshness)
 		}
 	}

@@ -90,11 +90,12 @@ func newMetrics() *metrics {
 // scrape larger for ever.
 func (m *metrics) forgetJob(job string) {
 	labels := prometheus.Labels{"job": job}
-	for _, counter := range []*prometheus.CounterVec{m.triggered, m.ended, m.deleted, m.recoveries, m.acks, m.restores, m.restoredBytes} {
-		counter.DeletePartialMatch(labels)
-	}
-	for _, histogram := range []*prometheus.HistogramVec{m.ackLatency, m.duration} {
-		histogram.DeletePartialMatch(labels)
+	for _, series := range []interface {
+		DeletePartialMatch(labels prometheus.Labels) int
+	}{
+		m.triggered, m.ended, m.deleted, m.recoveries, m.acks, m.ackLatency, m.duration, m.restores, m.restoredBytes,
+	} {
+		series.DeletePartialMatch(labels)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -32,8 +31,8 @@ const (
 type states struct {
 	mu   sync.Mutex
 	kept map[string]keptState
-	// damaged are the jobs that could not be read.
-	damaged map[string]bool
+	// damaged are the jobs that the last look could not read, and why.
+	damaged map[string]error
 }
 
 // keptState is a job as it was when a glance saw stamp, or later.
@@ -133,31 +132,15 @@ func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 // reportDamaged tells of jobs that cannot be read, once each: they are left out, so that all
 // others go on, their schedules too.
 func (s *Store) reportDamaged(damaged map[string]error) {
+	s.states.mu.Lock()
+	before := s.states.damaged
+	s.states.damaged = damaged
+	s.states.mu.Unlock()
 	for job, err := range damaged {
-		if s.states.damage(job) {
+		if before[job] == nil {
 			s.observer.BackgroundFailed("jobs", fmt.Errorf("job %q is left out, its record cannot be read: %w", job, err))
 		}
 	}
-	s.states.heal(damaged)
-}
-
-// damage notes a job that cannot be read and tells whether that is new.
-func (s *states) damage(job string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known := s.damaged[job]
-	if s.damaged == nil {
-		s.damaged = map[string]bool{}
-	}
-	s.damaged[job] = true
-	return !known
-}
-
-// heal forgets those that can be read again, or are gone.
-func (s *states) heal(damaged map[string]error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.damaged, func(job string, _ bool) bool { return damaged[job] == nil })
 }
 
 // jobReply is one job's reply, or why this very job has none.
