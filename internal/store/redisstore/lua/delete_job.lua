@@ -26,12 +26,7 @@ if not job then
   return refuse({ 'job_not_found' })
 end
 local had = redis.call('HMGET', base .. 'job', 'configured', 'srev', 's_names')
-local configured, tags = had[1] == '1', tonumber(ARGV[6])
-local allowed = tags == 0
-if configured then
-  allowed = met(integer(tonumber(had[2])), ARGV[5] == '1', 7, tags)
-end
-if not allowed then
+if not met(had[1] == '1' and integer(tonumber(had[2])), ARGV[5] == '1', 7, tonumber(ARGV[6])) then
   return refuse({ 'precondition_failed' })
 end
 local pinned = redis.call('SCARD', base .. 'pinned')

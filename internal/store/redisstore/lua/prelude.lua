@@ -40,7 +40,7 @@
 --                                nobody, epoch "" is not checked; both are strings as in ARGV
 --   ended_refusal(rec)           refusal checkpoint_<status> with the next steps
 --   met(tag, must_not_exist, first, count)
---                                whether a resource that exists and has this entity tag meets a
+--                                whether a resource with this entity tag, nil or false for one that does not exist, meets a
 --                                precondition whose tags are ARGV[first …]; "*" is any
 
 local base = string.sub(KEYS[1], 1, -4)
@@ -247,7 +247,7 @@ end
 local function met(tag, must_not_exist, first, count)
   local matches = count == 0
   for i = first, first + count - 1 do
-    matches = matches or ARGV[i] == '*' or ARGV[i] == tag
+    matches = matches or tag and (ARGV[i] == '*' or ARGV[i] == tag)
   end
-  return matches and not must_not_exist
+  return matches and not (tag and must_not_exist)
 end

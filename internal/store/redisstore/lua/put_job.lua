@@ -39,11 +39,7 @@ end
 local had = redis.call('HMGET', base .. 'job', 'configured', 'srev', 'due', 's_names')
 local configured, revision, due = had[1] == '1', tonumber(had[2] or '0'), tonumber(had[3] or '0')
 local before = settings(5)
-local allowed = tags == 0
-if configured then
-  allowed = met(integer(revision), ARGV[25] == '1', 27, tags)
-end
-if not allowed then
+if not met(configured and integer(revision), ARGV[25] == '1', 27, tags) then
   if staged then
     redis.call('UNLINK', base .. 'tasks:' .. token)
     redis.call('ZREM', base .. 'stages', token)

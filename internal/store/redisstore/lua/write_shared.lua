@@ -49,11 +49,7 @@ if single then
 else
   tag = id .. '-s' .. integer(revision)
 end
-local allowed = tags == 0
-if tag then
-  allowed = met(tag, must_not_exist, 9, tags)
-end
-if not allowed then
+if not met(tag, must_not_exist, 9, tags) then
   return refuse({ 'precondition_failed' })
 end
 
