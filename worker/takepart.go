@@ -86,7 +86,7 @@ func (r *run) handIn(ctx context.Context, c *cut, entries Entries) error {
 		case isAny(err, CodeAckConflict): // a former life of this task was faster
 			r.ledger.exclude(c)
 			return nil
-		case isAny(err, CodeStaleEpoch, CodeStaleAttempt, CodeUnauthorized, CodeForbidden, CodeJobNotFound):
+		case endsLife(err):
 			return err
 		case isAny(err, CodeCheckpointCompleted, CodeCheckpointExpired, CodeCheckpointAborted, CodeCheckpointDeleted, CodeCheckpointNotFound):
 			return r.conclude(ctx, c, sent)
@@ -105,6 +105,11 @@ func (r *run) handIn(ctx context.Context, c *cut, entries Entries) error {
 			return r.conclude(ctx, c, sent)
 		}
 	}
+}
+
+// endsLife tells whether the server will take nothing more from this life of the worker.
+func endsLife(err error) bool {
+	return isAny(err, CodeStaleEpoch, CodeStaleAttempt, CodeUnauthorized, CodeForbidden, CodeJobNotFound)
 }
 
 // conclude finds out what became of a cut of which the upload brought no answer.
@@ -163,7 +168,7 @@ func (r *run) decline(ctx context.Context, c *cut, cause error, sent bool) error
 			r.ledger.close(ended)
 		}
 		return nil
-	case isAny(err, CodeStaleEpoch, CodeStaleAttempt, CodeUnauthorized, CodeForbidden, CodeJobNotFound):
+	case endsLife(err):
 		return err
 	}
 	return r.conclude(ctx, c, sent)
