@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/checkpointd/checkpointd/engine"
 )
 
 // Worker is one task of a job. Fill in URL, TaskID, Snapshot and Restore, and call Run. The
@@ -68,6 +70,24 @@ type Worker struct {
 	// OnAborted, if set, is told that a checkpoint for which Snapshot was called came to
 	// nothing, at most once a checkpoint and as far as is known.
 	OnAborted func(ctx context.Context, id int64, ended Ended)
+
+	// Engine, if set, takes the place of Snapshot and Restore, which must be nil then: the state
+	// is that of everything registered with this coordinator, a key is the name of its source,
+	// a slash and the key within it.
+	Engine *engine.Coordinator
+	// Share, if set, brings back this worker's share of the parts of all tasks in place of
+	// the task's own part: for a fleet that has grown or shrunk. All of it should come back to
+	// one checkpoint, so give a RecoveryKey, too.
+	Share Share
+	// Shared also brings back the shared state of the checkpoint, before everything else; its
+	// entries have no TaskID.
+	Shared bool
+	// FinalCheckpoint keeps Run going after Work has returned nil, until a checkpoint has
+	// completed whose cut was taken after that: what a sink prepared is committed, then.
+	FinalCheckpoint bool
+	// OnProgress, if set, is told how far restores and uploads have come: a few times a second
+	// and once at the end of each, never twice at the same time.
+	OnProgress func(Progress)
 
 	// PollWait is how long a long poll stays open while there is no event stream: 1 s to
 	// 60 s in whole seconds, 30 s when 0.
