@@ -50,7 +50,8 @@ func TestAProgramThatUsesTheWorkerPullsInNothingButTheStandardLibrary(t *testing
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, out)
 	}
-	if got := strings.Fields(string(out)); !slices.Equal(got, []string{"github.com/checkpointd/checkpointd/worker"}) {
+	const ours = "github.com/checkpointd/checkpointd/"
+	if got := strings.Fields(string(out)); !slices.Equal(got, []string{ours + "engine", ours + "worker"}) {
 		t.Errorf("a user of the worker pulls in %q", got)
 	}
 }

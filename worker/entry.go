@@ -17,7 +17,8 @@ type Entry struct {
 	// Value is JSON of at most 16 MiB. It comes back byte for byte, white space between its
 	// tokens aside: numbers are not rounded and members keep their order.
 	Value json.RawMessage
-	// TaskID is the task that handed the entry in, where it comes back; empty for shared state.
+	// TaskID is the task that handed the entry in, where it comes back; empty for shared state. It
+	// is not looked at where an entry is handed in.
 	TaskID string
 }
 

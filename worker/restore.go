@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 )
 
 // restoreStream is a task's part of a checkpoint as it arrives. A connection that breaks is
@@ -24,6 +25,10 @@ type restoreStream struct {
 	length int64 // -1 when a proxy does not say
 	// stuck counts the connections in a row that brought nothing.
 	stuck int
+	// total is how many entries the server has announced, -1 when it has not.
+	total int64
+
+	selection selection
 	// err ended the entries.
 	err    error
 	ranged bool
@@ -33,22 +38,30 @@ type restoreStream struct {
 // when it finds that what it stores is damaged.
 const stuckMax = 5
 
-// openRestore asks for the task's part. A task that had no part in the checkpoint gets an
-// empty one.
+// openRestore asks for what this worker comes back to: the task's own part, or those of all
+// where it has a share. A task that had no part in the checkpoint gets an empty one.
 func (r *run) openRestore(ctx context.Context, from Checkpoint) (*restoreStream, error) {
 	s := &restoreStream{
-		ctx: ctx, client: &r.client, path: fmt.Sprintf("/checkpoints/%d/restore", from.ID),
-		query: url.Values{"taskId": {r.TaskID}},
+		ctx: ctx, client: &r.client, path: fmt.Sprintf("/checkpoints/%d/restore", from.ID), query: url.Values{},
+		total: -1, selection: selection{share: r.Share, shared: r.Shared},
 	}
 	if from.ID == None {
 		return s, nil
 	}
+	if r.Share.Of == 0 {
+		s.query.Set("taskId", r.TaskID)
+		s.query.Set("shared", strconv.FormatBool(r.Shared))
+	}
 	err := s.open()
-	if isAny(err, CodeTaskNotInCheckpoint) {
-		r.Logger.WarnContext(ctx, "the checkpoint has no part of this task, which begins with nothing", "checkpoint", from.ID)
+	if !isAny(err, CodeTaskNotInCheckpoint) {
+		return s, err
+	}
+	r.Logger.WarnContext(ctx, "the checkpoint has no part of this task, which begins with nothing", "checkpoint", from.ID)
+	if !r.Shared {
 		return s, nil
 	}
-	return s, err
+	s.query, s.selection.sharedOnly = url.Values{}, true // the server has no name for the shared state alone
+	return s, s.open()
 }
 
 // open connects at the offset, however long the server is away.
@@ -80,6 +93,9 @@ func (s *restoreStream) adopt(response *http.Response) error {
 	etag := response.Header.Get("ETag")
 	if s.offset == 0 {
 		s.body, s.etag, s.length = response.Body, etag, response.ContentLength
+		if total, err := strconv.ParseInt(response.Header.Get("Checkpoint-Entries"), 10, 64); err == nil {
+			s.total = total
+		}
 		return nil
 	}
 	if etag != s.etag {
@@ -144,23 +160,32 @@ func (s *restoreStream) entries() Entries {
 			return
 		}
 		lines := json.NewDecoder(s)
-		for {
-			var line struct {
-				Key   string          `json:"key"`
-				Value json.RawMessage `json:"value"`
-			}
-			err := lines.Decode(&line)
-			if err == io.EOF {
+		for read := int64(0); ; read++ {
+			entry, err := decodeEntry(lines)
+			if err == io.EOF && (s.total < 0 || s.total == read) {
 				return
+			}
+			if err == io.EOF { // a proxy that does not tell where an answer was cut off
+				err = fmt.Errorf("%d entries arrived of %d: %w", read, s.total, io.ErrUnexpectedEOF)
 			}
 			if err != nil {
 				s.err = err
 				yield(Entry{}, err)
 				return
 			}
-			if !yield(Entry{Key: line.Key, Value: line.Value}, nil) {
+			if wanted, more := s.selection.judge(entry); !more || (wanted && !yield(entry, nil)) {
 				return
 			}
 		}
 	}
+}
+
+func decodeEntry(lines *json.Decoder) (Entry, error) {
+	var line struct {
+		TaskID string          `json:"taskId"`
+		Key    string          `json:"key"`
+		Value  json.RawMessage `json:"value"`
+	}
+	err := lines.Decode(&line)
+	return Entry{TaskID: line.TaskID, Key: line.Key, Value: line.Value}, err //nolint:wrapcheck // io.EOF
 }

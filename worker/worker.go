@@ -76,11 +76,11 @@ type Worker struct {
 	// a slash and the key within it.
 	Engine *engine.Coordinator
 	// Share, if set, brings back this worker's share of the parts of all tasks in place of
-	// the task's own part: for a fleet that has grown or shrunk. All of it should come back to
-	// one checkpoint, so give a RecoveryKey, too.
+	// the task's own part: for a fleet that has grown or shrunk. All of it must come back to
+	// one checkpoint, or groups would be lost or come twice: it needs a RecoveryKey.
 	Share Share
-	// Shared also brings back the shared state of the checkpoint, before everything else; its
-	// entries have no TaskID.
+	// Shared also brings back the shared state of the checkpoint, the same to every worker and
+	// before everything else; its entries have no TaskID. Without it they never arrive.
 	Shared bool
 	// FinalCheckpoint keeps Run going after Work has returned nil, until a checkpoint has
 	// completed whose cut was taken after that: what a sink prepared is committed, then.
@@ -152,6 +152,7 @@ func (w *Worker) settings() (Worker, error) {
 	if s.HTTPClient != nil && s.HTTPClient.Timeout != 0 {
 		faults = append(faults, errors.New("worker: HTTPClient must not have a Timeout"))
 	}
+	faults = append(faults, s.Share.check(s.RecoveryKey))
 	s.URL = strings.TrimRight(s.URL, "/")
 	s.Job = cmp.Or(s.Job, "default")
 	s.DrainTimeout = cmp.Or(s.DrainTimeout, 30*time.Second)
