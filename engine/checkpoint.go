@@ -60,6 +60,16 @@ func (cp *Checkpoint) Sources() []string {
 	return names
 }
 
+// Keyed tells whether a source has its state by keys: a [KeyedStore] does, however many keys
+// it has. Of stored entries it says what they look like, and of an unknown source no.
+func (cp *Checkpoint) Keyed(source string) bool {
+	p, ok := cp.part(source)
+	if entries, is := p.value.(stored); is {
+		return len(entries) != 1 || entries[0].Key != ""
+	}
+	return ok && p.codec.keyed()
+}
+
 // Entries yields the state of a source as JSON, by ascending keys, to be stored elsewhere;
 // there are none for a name that the checkpoint does not have. Encoding happens here, not
 // at the cut. It ends at the first value that has no JSON, with its error.

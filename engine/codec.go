@@ -13,6 +13,8 @@ import (
 type codec interface {
 	encode(payload any) iter.Seq2[Entry, error]
 	decode(entries stored) (any, error)
+	// keyed tells whether there is an entry a key, or a single one.
+	keyed() bool
 }
 
 // stored is the payload of a checkpoint that came from elsewhere: nobody knows its type
@@ -60,6 +62,8 @@ func (storedCodec) encode(payload any) iter.Seq2[Entry, error] {
 
 func (storedCodec) decode(entries stored) (any, error) { return entries, nil }
 
+func (storedCodec) keyed() bool { return true } // unless it looks otherwise
+
 // valueCodec keeps a payload in one entry.
 type valueCodec[P any] struct{}
 
@@ -85,8 +89,12 @@ func (valueCodec[P]) decode(entries stored) (any, error) {
 	return payload, nil
 }
 
+func (valueCodec[P]) keyed() bool { return false }
+
 // keyedCodec keeps an entry a key.
 type keyedCodec[K comparable, V any] struct{}
+
+func (keyedCodec[K, V]) keyed() bool { return true }
 
 func (keyedCodec[K, V]) encode(payload any) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
@@ -128,6 +136,9 @@ func (keyedCodec[K, V]) decode(entries stored) (any, error) {
 		key, err := parseKey[K](e.Key)
 		if err != nil {
 			return nil, err
+		}
+		if _, there := t.get(key); there {
+			return nil, fmt.Errorf("decode: the key %q is there twice", e.Key)
 		}
 		var value V
 		if err := unmarshal(e.Value, &value); err != nil {

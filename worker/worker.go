@@ -146,9 +146,7 @@ func (w *Worker) settings() (Worker, error) {
 	if s.TaskID == "" {
 		faults = append(faults, errors.New("worker: TaskID is missing"))
 	}
-	if s.Restore == nil || s.Snapshot == nil {
-		faults = append(faults, errors.New("worker: Restore and Snapshot are needed"))
-	}
+	faults = append(faults, s.callbacks())
 	if s.HTTPClient != nil && s.HTTPClient.Timeout != 0 {
 		faults = append(faults, errors.New("worker: HTTPClient must not have a Timeout"))
 	}
