@@ -1,49 +1,39 @@
-#!/usr/bin/env python3
 """worker.py URL TASK: goes on from the latest checkpoint, waits for the next ones, hands its state in."""
 import http.client, json, sys, time
-from urllib.error import HTTPError
-from urllib.parse import quote
-from urllib.request import Request, urlopen
+from urllib import parse, request
 
-url, task, state = sys.argv[1], sys.argv[2], {"count": 0}
+url, name = sys.argv[1:]
+task, state = parse.quote(name, safe=""), {"count": 0}
+NO_FAILURE = ("no_completed_checkpoint", "task_not_in_checkpoint", "ack_conflict", "checkpoint_")
 
 
-def call(method, path, body=None, media="application/json"):
-    """Sends until there is an answer: a server or a store that is away says nothing about checkpoints."""
+def call(method, path, lines=(), media="application/json"):
+    """Sends and receives lines of JSON, and waits for a server or store that is away: that says nothing of checkpoints."""
+    body = "".join(json.dumps(line) + "\n" for line in lines).encode() or None
     while True:
         try:
-            with urlopen(Request(url + path, body, {"Content-Type": media}, method=method), timeout=90) as answer:
-                return answer.status, answer.read()
-        except HTTPError as refusal:
-            if refusal.code < 500 or refusal.code == 507:
-                return refusal.code, json.load(refusal)
-        except (OSError, http.client.HTTPException):
-            pass  # not there, or broken off in the middle
+            sent = request.Request(url + path, body, {"Content-Type": media}, method=method)
+            with request.urlopen(sent, timeout=90) as answer:
+                return [json.loads(line) for line in answer.read().splitlines()]
+        except (OSError, http.client.HTTPException) as why:  # refused, not there, or broken off in the middle
+            if getattr(why, "code", 503) in (*range(400, 500), 507):
+                problem = json.load(why)
+                if problem["code"].startswith("stale_"):
+                    sys.exit(problem["detail"])  # the fleet has recovered without this worker
+                if problem["code"].startswith(NO_FAILURE):
+                    return []  # no part to come back to yet, a part that is there already, or a checkpoint that has ended
+                raise ValueError(problem["detail"])
         time.sleep(0.2)
 
 
-def must(method, path, *fresh):
-    """The answer, or none for these codes; any other refusal ends the worker."""
-    status, answer = call(method, path)
-    if status != 200 and answer["code"] not in fresh:
-        sys.exit(answer["detail"])
-    return answer if status == 200 else b""
-
-
-epoch = json.loads(must("GET", "/jobs/default"))["status"]["epoch"]
-part = must("GET", f"/checkpoints/latest/restore?taskId={quote(task)}", "no_completed_checkpoint", "task_not_in_checkpoint")
-state.update((entry["key"], entry["value"]) for entry in map(json.loads, part.splitlines()))
+epoch = call("GET", "/jobs/default")[0]["status"]["epoch"]
+state.update((entry["key"], entry["value"]) for entry in call("GET", f"/checkpoints/latest/restore?taskId={task}"))
 while True:
-    pending = must("GET", f"/checkpoints?status=pending&notAckedBy={quote(task)}&wait=30")
-    for path in (f"/checkpoints/{found['checkpointId']}" for found in reversed(json.loads(pending)["checkpoints"])):
+    for found in reversed(call("GET", f"/checkpoints?status=pending&notAckedBy={task}&wait=30")[0]["checkpoints"]):
+        path = f"/checkpoints/{found['checkpointId']}"
         try:
             state["count"] += 1  # the work of a real worker would be beside this
-            lines = "".join(json.dumps({"key": key, "value": value}) + "\n" for key, value in state.items())
-            upload = f"{path}/tasks/{quote(task, safe='')}/state?ack=true&epoch={epoch}"
-            status, answer = call("PUT", upload, lines.encode(), "application/x-ndjson")
-            if status == 409 and answer["code"].startswith("stale_"):
-                sys.exit(answer["detail"])  # the fleet has recovered without this worker
-            if status not in (200, 404, 409):  # a checkpoint that has ended, or has the part: go on
-                raise ValueError(answer["detail"])
-        except Exception as error:
-            call("POST", f"{path}/abort", json.dumps({"taskId": task, "epoch": epoch, "reason": str(error)}).encode())
+            part = [{"key": key, "value": value} for key, value in state.items()]
+            call("PUT", f"{path}/tasks/{task}/state?ack=true&epoch={epoch}", part, "application/x-ndjson")
+        except Exception as why:  # all of them learn at once that this checkpoint cannot be
+            call("POST", f"{path}/abort", [{"taskId": name, "epoch": epoch, "reason": str(why)}])

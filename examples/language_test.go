@@ -1,0 +1,225 @@
+package examples_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// language is an example worker and how it is run.
+type language struct {
+	// file is its source.
+	file string
+	// runtime is the program that is needed to run it.
+	runtime string
+	// required tells that .ci/run installs the runtime, so that CI must not skip the worker.
+	required bool
+	// command runs a source; without it the source is Go and compiled first.
+	command []string
+	// snapshot is a line of the source that takes the cut, failing what stands before it to
+	// fail once, with the words "disk is full".
+	snapshot, failing string
+	// lines is how many the whole file may have; 0 is as many as it likes.
+	lines int
+	// carries is JSON that it can hold in its state without changing it; empty where its state
+	// is no more than a number.
+	carries string
+	// extends tells that it asks for more time while it uploads, so that nothing expires under it.
+	extends bool
+	// checkpoints is how many it takes part in while it is killed.
+	checkpoints int
+}
+
+var languages = map[string]language{
+	"python": {
+		file: "python/worker.py", runtime: "python3", required: true, lines: 39, checkpoints: 40,
+		command:  []string{"python3"},
+		snapshot: `            state["count"] += 1`,
+		failing: `            if not globals().get("failed"):
+                failed = True
+                raise OSError("disk is full")
+`,
+		carries: `[9007199254740993,1.0,-0.25,true,null,{"tab\t":"quote\" back\\ é 😀 \u0001"},[]]`,
+	},
+	"node": {
+		file: "node/worker.mjs", runtime: "node", required: true, checkpoints: 40,
+		command:  []string{"node"},
+		snapshot: `    state.set('count'`,
+		failing: `    if (!globalThis.failed) {
+      globalThis.failed = true
+      throw new Error('disk is full')
+    }
+`,
+		carries: `[9007199254740991,-0.25,true,null,{"tab\t":"quote\" back\\ é 😀 \u0001"},[]]`,
+	},
+	"java": {
+		file: "java/Worker.java", runtime: "java", checkpoints: 15,
+		// The options make a short life shorter: it is compiled anew in each.
+		command:  []string{"java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"},
+		snapshot: "            state.computeIfPresent(",
+		failing: `            if (System.getProperties().put("failed", "") == null) throw new IllegalStateException("disk is full");
+`,
+		carries: `[9007199254740993,1.0,-0.25,true,null,{"tab\t":"quote\" back\\ é 😀 \u0001"},[]]`,
+	},
+	"go": {
+		file: "go/main.go", runtime: "go", required: true, lines: 29, checkpoints: 40, extends: true,
+		snapshot: "		return worker.FromMap(",
+		failing: `		if os.Setenv("FAILED", os.Getenv("FAILED")+"x"); os.Getenv("FAILED") == "x" {
+			return nil, fmt.Errorf("disk is full")
+		}
+`,
+	},
+}
+
+// leg is a test of one of them.
+type leg struct {
+	*testing.T
+	language
+}
+
+// each runs a test for every language whose runtime is there, and says loudly where it is not.
+func each(t *testing.T, test func(t leg)) {
+	t.Helper()
+	for name, l := range languages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(l.runtime); err != nil {
+				if l.required && os.Getenv("CI") == "true" {
+					t.Fatalf("THE WORKER IN %s CANNOT BE TESTED: there is no %s, and CI must not skip", strings.ToUpper(name), l.runtime)
+				}
+				t.Skipf("THE WORKER IN %s IS NOT TESTED: there is no %s on this machine", strings.ToUpper(name), l.runtime)
+			}
+			test(leg{t, l})
+		})
+	}
+}
+
+// built has each source of a Go worker compiled once, and not again for each life.
+var built sync.Map
+
+// build compiles a copy of examples/go/main.go where the module is that it needs.
+func build(t *testing.T, source string) string {
+	t.Helper()
+	once, _ := built.LoadOrStore(source, sync.OnceValues(func() (string, error) {
+		original, err := filepath.Abs("go/main.go")
+		if err != nil {
+			return "", err
+		}
+		folder, err := os.MkdirTemp(buildFolder, "") //nolint:usetesting // It outlives the test that compiles first.
+		if err != nil {
+			return "", err
+		}
+		overlay, program := filepath.Join(folder, "overlay.json"), filepath.Join(folder, "worker")
+		if err := os.WriteFile(overlay, fmt.Appendf(nil, `{"Replace":{%q:%q}}`, original, source), 0o600); err != nil {
+			return "", err
+		}
+		output, err := exec.Command("go", "build", "-overlay", overlay, "-o", program, "./go").CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("%w\n%s", err, output)
+		}
+		return program, nil
+	}))
+	program, err := once.(func() (string, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// buildFolder outlives the test that compiles first.
+var buildFolder string
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "examples")
+	if err != nil {
+		panic(err)
+	}
+	buildFolder = folder
+	code := m.Run()
+	_ = os.RemoveAll(folder) // it is a temporary one
+	os.Exit(code)
+}
+
+// life is a worker that runs.
+type life struct {
+	command *exec.Cmd
+	done    chan struct{}
+	said    bytes.Buffer
+}
+
+// start runs the worker, until the test ends if need be.
+func (t leg) start(url, task string) *life {
+	t.Helper()
+	source, err := filepath.Abs(t.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return t.run(source, url, task)
+}
+
+// startFailing runs the worker with a snapshot that fails once.
+func (t leg) startFailing(url, task string) *life {
+	t.Helper()
+	text, err := os.ReadFile(t.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(string(text), t.snapshot) != 1 {
+		t.Fatalf("%s has no one line %q", t.file, t.snapshot)
+	}
+	copied := filepath.Join(t.TempDir(), filepath.Base(t.file))
+	if err := os.WriteFile(copied, []byte(strings.Replace(string(text), t.snapshot, t.failing+t.snapshot, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return t.run(copied, url, task)
+}
+
+func (t leg) run(source, url, task string) *life {
+	t.Helper()
+	arguments := append(slices.Clone(t.command), source, url, task)
+	if len(t.command) == 0 {
+		arguments = []string{build(t.T, source), url, task}
+	}
+	life := &life{done: make(chan struct{})}
+	life.command = exec.CommandContext(context.WithoutCancel(t.Context()), arguments[0], arguments[1:]...)
+	life.command.Stdout, life.command.Stderr = &life.said, &life.said
+	if err := life.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(life.done)
+		_ = life.command.Wait() // its state tells how it ended
+	}()
+	t.Cleanup(func() {
+		life.kill()
+		if t.Failed() {
+			t.Logf("a worker said: %s", life.said.Bytes())
+		}
+	})
+	return life
+}
+
+// kill ends the worker as kill -9 does.
+func (l *life) kill() {
+	_ = l.command.Process.Kill() // it may have ended by itself
+	<-l.done
+}
+
+// ended waits until the worker has ended by itself, and gives its exit code and what it said.
+func (l *life) ended(t *testing.T) (code int, said string) {
+	t.Helper()
+	select {
+	case <-l.done:
+	case <-time.After(time.Minute):
+		t.Fatal("the worker goes on")
+	}
+	return l.command.ProcessState.ExitCode(), l.said.String()
+}

@@ -1,0 +1,86 @@
+// node worker.mjs URL TASK: goes on from the latest checkpoint, waits for the next ones, hands its state in.
+// JSON.parse makes doubles of all numbers: above 2^53, keep them as strings or as BigInt with a parser of your own.
+const [url, name] = process.argv.slice(2)
+const task = encodeURIComponent(name)
+const state = new Map([['count', 0]])
+const ENDED = ['checkpoint_completed', 'checkpoint_expired', 'checkpoint_aborted', 'checkpoint_deleted', 'checkpoint_not_found']
+const pause = () => new Promise((resolve) => setTimeout(resolve, 200))
+
+class Refused extends Error {
+  constructor({ code, detail }) {
+    super(detail)
+    this.code = code
+  }
+}
+
+// call sends and receives lines of JSON. A server or a store that is away says nothing about checkpoints: it waits for them.
+async function call(method, path, lines, media = 'application/json') {
+  const body = lines?.map((line) => JSON.stringify(line) + '\n').join('')
+  for (;;) {
+    let answer, text
+    try {
+      const headers = body === undefined ? {} : { 'Content-Type': media }
+      answer = await fetch(url + path, { method, body, headers, signal: AbortSignal.timeout(90_000) })
+      text = await answer.text()
+    } catch {
+      await pause() // not there, or broken off in the middle
+      continue
+    }
+    if (answer.ok) return text.split('\n').filter(Boolean).map((line) => JSON.parse(line))
+    if (answer.status < 500 || answer.status === 507) throw new Refused(JSON.parse(text))
+    await pause()
+  }
+}
+
+// listen follows the job's events. Whatever it hears, also the sign of life every 15 seconds, wakes the worker to ask what
+// is pending: so no event has to be understood, and none that was missed does harm. Without a stream the worker polls.
+let listening = false
+let wake = () => {}
+async function listen() {
+  for (;;) {
+    const silence = new AbortController()
+    const timer = setTimeout(() => silence.abort(), 45_000)
+    try {
+      const stream = await fetch(`${url}/events?type=checkpoint.triggered`, { signal: silence.signal })
+      if (!stream.ok) throw new Error(stream.statusText)
+      for await (const _ of stream.body) {
+        listening = true // only now: a proxy may keep a stream to itself
+        timer.refresh()
+        wake()
+      }
+    } catch {} // there is none, or it broke off
+    clearTimeout(timer)
+    listening = false
+    wake()
+    await pause()
+  }
+}
+
+async function takePart(id, epoch) {
+  try {
+    state.set('count', state.get('count') + 1) // the work of a real worker would be beside this
+    const part = [...state].map(([key, value]) => ({ key, value }))
+    await call('PUT', `/checkpoints/${id}/tasks/${task}/state?ack=true&epoch=${epoch}`, part, 'application/x-ndjson')
+  } catch (why) {
+    if (why.code?.startsWith('stale_')) throw why // the fleet has recovered without this worker
+    if (why.code === 'ack_conflict' || ENDED.includes(why.code)) return // it has the part, or is over: go on
+    await call('POST', `/checkpoints/${id}/abort`, [{ taskId: name, epoch, reason: why.message }]).catch((refused) => {
+      if (!ENDED.includes(refused.code)) throw refused
+    })
+  }
+}
+
+const [job] = await call('GET', '/jobs/default')
+const { epoch } = job.status
+const part = await call('GET', `/checkpoints/latest/restore?taskId=${task}`).catch((refused) => {
+  if (['no_completed_checkpoint', 'task_not_in_checkpoint'].includes(refused.code)) return []
+  throw refused
+})
+for (const { key, value } of part) state.set(key, value)
+listen()
+for (;;) {
+  const woken = new Promise((resolve) => (wake = resolve)) // before the question: what comes meanwhile counts
+  const [{ checkpoints }] = await call('GET', `/checkpoints?status=pending&notAckedBy=${task}&wait=${listening ? 0 : 30}`)
+  for (const { checkpointId } of checkpoints.reverse()) await takePart(checkpointId, epoch)
+  if (checkpoints.length === 0 && listening) await woken
+}
