@@ -69,15 +69,18 @@ func (w *Worker) callbacks() error {
 	case w.Shared:
 		return errors.New("worker: an Engine has no place for shared state: leave Shared out, or restore yourself")
 	}
-	bridge := bridge{engine: w.Engine, worker: w}
+	bridge := bridge{w.Engine}
 	w.Snapshot, w.Restore = bridge.snapshot, bridge.restore
 	return nil
 }
 
-// owns tells whether an entry of the parts of all tasks is in this worker's share. With an
-// Engine it goes by the key within the source. State without keys cannot be split, so each
-// task comes back to its own; that a store was empty is for all to know.
+// owns tells whether an entry of a task's part is in this worker's share. With an Engine it
+// goes by the key within the source. State without keys cannot be split, so each task comes
+// back to its own; that a store was empty is for all to know.
 func (w *Worker) owns(entry Entry) bool {
+	if w.Share.Of == 0 {
+		return true // nothing but its own part is read
+	}
 	group := entry.Key
 	if w.Engine != nil {
 		key, err := parseWireKey(entry.Key)
@@ -85,7 +88,7 @@ func (w *Worker) owns(entry Entry) bool {
 		case err != nil || key.empty:
 			return true // restore says what is wrong
 		case !key.keyed:
-			return entry.TaskID == "" || entry.TaskID == w.TaskID
+			return entry.TaskID == w.TaskID
 		}
 		group = key.key
 	}
@@ -96,10 +99,7 @@ func (w *Worker) owns(entry Entry) bool {
 }
 
 // bridge is the way between an engine and the entries of a checkpoint.
-type bridge struct {
-	engine *engine.Coordinator
-	worker *Worker
-}
+type bridge struct{ engine *engine.Coordinator }
 
 // snapshot takes the cut. Nothing is encoded before it is sent.
 func (b bridge) snapshot(ctx context.Context, _ Checkpoint) (Entries, error) {
@@ -150,9 +150,6 @@ func (b bridge) restore(ctx context.Context, from Checkpoint, entries Entries) e
 		key, err := parseWireKey(entry.Key)
 		if err != nil {
 			return err
-		}
-		if !b.worker.owns(entry) {
-			continue
 		}
 		part := parts[key.source] // of an empty store there is no entry, but a part
 		if !key.empty {

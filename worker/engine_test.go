@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -61,14 +62,19 @@ func put[K comparable, V any](t *testing.T, s *engine.KeyedStore[K, V], key K, v
 	}
 }
 
-// holds compares what a store has.
-func holds[K comparable, V any](t *testing.T, s *engine.KeyedStore[K, V], want map[K]V) {
+// all is what a store has.
+func all[K comparable, V any](t *testing.T, s *engine.KeyedStore[K, V]) map[K]V {
 	t.Helper()
-	all, err := s.All(t.Context())
+	entries, err := s.All(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, maps.Collect(all)); diff != "" {
+	return maps.Collect(entries)
+}
+
+func holds[K comparable, V any](t *testing.T, s *engine.KeyedStore[K, V], want map[K]V) {
+	t.Helper()
+	if diff := cmp.Diff(want, all(t, s)); diff != "" {
 		t.Errorf("the store has (-want +got):\n%s", diff)
 	}
 }
@@ -282,5 +288,118 @@ func TestAnEngineThatCannotTakeTheCutDeclines(t *testing.T) {
 	got := server.Ended(server.Trigger("task-1").ID)
 	if got.Failure.Reason != "declined" || !strings.Contains(got.Failure.Message, "the reader is gone") {
 		t.Errorf("the checkpoint ended as %+v", got)
+	}
+}
+
+func TestAShareOfAnEngineIsSplitByTheKeysWithinItsSources(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	group := func(user string) string { user, _, _ = strings.Cut(user, ":"); return user }
+	want := map[string]int{}
+	for _, task := range []string{"task-0", "task-1", "task-2"} {
+		m := newMachine(t, server.URL, task)
+		counts, seen := store[string, int](t, m, "counts"), store[string, bool](t, m, "a/seen")
+		store[string, bool](t, m, "empty")
+		at := &offsets{at: map[string]int64{task: 7}}
+		at.register(t, m, "offsets")
+		m.run(t)
+		for n := range 40 {
+			user := fmt.Sprintf("%s-user-%d", task, n)
+			want[user+":clicks"], want[user+":buys"] = n, -n
+			put(t, counts, user+":clicks", n)
+			put(t, counts, user+":buys", -n)
+			put(t, seen, user, true)
+		}
+	}
+	complete(t, server, "task-0", "task-1", "task-2")
+
+	got, workers := map[string]int{}, []string{"task-1", "task-2", "task-3", "task-4", "task-5"}
+	for n, task := range workers {
+		m := newMachine(t, server.URL, task)
+		m.RecoveryKey = "rescaled"
+		m.Share = worker.Share{Index: n, Of: len(workers), Group: group}
+		counts, seen := store[string, int](t, m, "counts"), store[string, bool](t, m, "a/seen")
+		empty, at := store[string, bool](t, m, "empty"), &offsets{}
+		at.register(t, m, "offsets")
+		m.run(t)
+		users := map[string]bool{}
+		for key, n := range all(t, counts) {
+			if _, twice := got[key]; twice {
+				t.Errorf("%s came to two workers", key)
+			}
+			got[key], users[group(key)] = n, true
+		}
+		holds(t, seen, users)
+		holds(t, empty, map[string]bool{})
+		switch task { // state without keys stays with its task
+		case "task-1", "task-2":
+			at.hold(t, map[string]int64{task: 7})
+		default:
+			at.hold(t, nil)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the shares together are (-want +got):\n%s", diff)
+	}
+}
+
+func TestAKeyThatTwoTasksHaveIsNotTakenFromOneOfThem(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	for _, task := range []string{"task-0", "task-1"} {
+		m := newMachine(t, server.URL, task)
+		counts := store[string, int](t, m, "counts")
+		m.run(t)
+		put(t, counts, "tea", 1)
+	}
+	complete(t, server, "task-0", "task-1")
+	m := newMachine(t, server.URL, "task-0")
+	m.RecoveryKey, m.Share.Of = "rescaled", 1
+	store[string, int](t, m, "counts")
+	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), `"counts": decode: the key "tea" is there twice`) {
+		t.Errorf("Run answered %v", err)
+	}
+}
+
+func TestAnUploadOfAnEngineThatIsRepeatedIsTheSameCut(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	proxy := newProxy(t, server)
+	m := newMachine(t, proxy.url, "task-1")
+	counts := store[int, int](t, m, "counts")
+	var lock sync.Mutex
+	var bodies []string
+	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut {
+			return true
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		for n := range 1000 { // the state changes while the answer is on its way
+			put(t, counts, n, -n)
+		}
+		lock.Lock()
+		defer lock.Unlock()
+		if bodies = append(bodies, string(body)); len(bodies) < 3 {
+			breakOff(w)
+			return false
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		return true
+	})
+	m.run(t)
+	for n := range 1000 {
+		put(t, counts, n, n)
+	}
+	complete(t, server, "task-1")
+	lock.Lock()
+	defer lock.Unlock()
+	if len(bodies) != 3 || bodies[0] != bodies[1] || bodies[1] != bodies[2] {
+		t.Errorf("%d uploads were not the same", len(bodies))
+	}
+	if strings.Contains(bodies[2], "-") {
+		t.Error("the cut has what was written after it")
 	}
 }

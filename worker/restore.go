@@ -43,7 +43,7 @@ const stuckMax = 5
 func (r *run) openRestore(ctx context.Context, from Checkpoint) (*restoreStream, error) {
 	s := &restoreStream{
 		ctx: ctx, client: &r.client, path: fmt.Sprintf("/checkpoints/%d/restore", from.ID), query: url.Values{},
-		total: -1, selection: selection{share: r.Share, shared: r.Shared},
+		total: -1, selection: selection{owns: r.owns, shared: r.Shared},
 	}
 	if from.ID == None {
 		return s, nil

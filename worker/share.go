@@ -54,7 +54,8 @@ func (s Share) check(recoveryKey string) error {
 
 // selection is what a restore hands on of what it reads.
 type selection struct {
-	share  Share
+	// owns tells what is in the worker's share, see Worker.owns.
+	owns   func(Entry) bool
 	shared bool
 	// sharedOnly ends the restore where the shared state does, which comes first.
 	sharedOnly bool
@@ -67,10 +68,6 @@ func (s selection) judge(entry Entry) (wanted, more bool) {
 		return s.shared, true
 	case s.sharedOnly:
 		return false, false
-	case s.share.Of == 0:
-		return true, true
-	case s.share.Group == nil:
-		return s.share.Owns(entry.Key), true
 	}
-	return s.share.Owns(s.share.Group(entry.Key)), true
+	return s.owns(entry), true
 }
