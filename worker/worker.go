@@ -71,9 +71,17 @@ type Worker struct {
 	// nothing, at most once a checkpoint and as far as is known.
 	OnAborted func(ctx context.Context, id int64, ended Ended)
 
-	// Engine, if set, takes the place of Snapshot and Restore, which must be nil then: the state
-	// is that of everything registered with this coordinator, a key is the name of its source,
-	// a slash and the key within it.
+	// Engine, if set, takes the place of Snapshot and Restore, which must be nil then, and
+	// Shared false: the state is that of everything registered with this coordinator, before
+	// Run or later. A key is the name of its source, in which slashes are written %2F and
+	// percent signs %25, then a slash and the key within the source; a source without keys
+	// is its name alone. So a store's name and key have at most 1023 bytes together.
+	//
+	// A Share, and its Group, go by the keys within the sources: keyed stores are split, and a
+	// key that two tasks have ends Run. What has no keys stays with its own task.
+	//
+	// Another life needs another coordinator, with the same registered: Run ends with an error
+	// where it finds state of a former life that the checkpoint does not replace.
 	Engine *engine.Coordinator
 	// Share, if set, brings back this worker's share of the parts of all tasks in place of
 	// the task's own part: for a fleet that has grown or shrunk. All of it must come back to
