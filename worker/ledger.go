@@ -19,10 +19,11 @@ type cut struct {
 
 	// The rest is guarded by the ledger's lock.
 
-	// taken tells that Snapshot was called, acked that the part counts.
-	taken, acked bool
-	ended        *Ended
-	settled      chan struct{} // closed when nothing more can be learned
+	// taken tells that Snapshot was called, final that Work had returned before, acked that the
+	// part counts.
+	taken, final, acked bool
+	ended               *Ended
+	settled             chan struct{} // closed when nothing more can be learned
 }
 
 // answerPatience is how long the answer to an upload is awaited once its checkpoint is known
@@ -33,19 +34,45 @@ const answerPatience = 10 * time.Second
 type ledger struct {
 	lock sync.Mutex
 	cuts map[int64]*cut
-	news []Ended
-	more chan struct{} // capacity 1
+	// over are the checkpoints without a cut that were heard to end since the server was last
+	// asked what is pending. Its answer may be from before.
+	over map[int64]bool
+	// worked tells that Work has returned, and that a checkpoint with the state as it is now
+	// is waited for.
+	worked bool
+	news   []word
+	more   chan struct{} // capacity 1
+}
+
+// word is what the user is to be told about a cut.
+type word struct {
+	Ended
+	final bool
 }
 
 func (l *ledger) init() {
-	l.cuts, l.more = make(map[int64]*cut), make(chan struct{}, 1)
+	l.cuts, l.over, l.more = make(map[int64]*cut), make(map[int64]bool), make(chan struct{}, 1)
 }
 
-// open begins a cut; nil when it is known already.
+// asking notes that the server is about to be asked what is pending.
+func (l *ledger) asking() {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	clear(l.over)
+}
+
+// finish notes that Work has returned.
+func (l *ledger) finish() {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.worked = true
+}
+
+// open begins a cut; nil when it is known already, or too late.
 func (l *ledger) open(ctx context.Context, checkpoint Checkpoint) *cut {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	if l.cuts[checkpoint.ID] != nil {
+	if l.cuts[checkpoint.ID] != nil || l.over[checkpoint.ID] {
 		return nil
 	}
 	c := &cut{Checkpoint: checkpoint, settled: make(chan struct{})}
@@ -59,7 +86,7 @@ func (l *ledger) open(ctx context.Context, checkpoint Checkpoint) *cut {
 func (l *ledger) take(c *cut) bool {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	c.taken = c.ended == nil
+	c.taken, c.final = c.ended == nil, l.worked
 	return c.taken
 }
 
@@ -78,7 +105,11 @@ func (l *ledger) close(ended *Ended) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	c := l.cuts[ended.ID]
-	if c == nil || c.ended != nil {
+	if c == nil {
+		l.over[ended.ID] = true
+		return
+	}
+	if c.ended != nil {
 		return
 	}
 	c.ended = ended
@@ -120,7 +151,7 @@ func (l *ledger) settle(c *cut) {
 	if !c.taken || c.ended == nil {
 		return
 	}
-	l.news = append(l.news, *c.ended)
+	l.news = append(l.news, word{*c.ended, c.final})
 	select {
 	case l.more <- struct{}{}:
 	default:
@@ -135,31 +166,10 @@ func (l *ledger) endOf(c *cut) *Ended {
 }
 
 // next takes what is to be told.
-func (l *ledger) next() []Ended {
+func (l *ledger) next() []word {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	news := l.news
 	l.news = nil
 	return news
-}
-
-// tell passes the ends of checkpoints on to the user, one after another.
-func (r *run) tell(ctx context.Context) error {
-	for {
-		for _, ended := range r.ledger.next() {
-			r.Logger.InfoContext(ctx, "checkpoint ended", "checkpoint", ended.ID, "reason", ended.Reason, "message", ended.Message)
-			switch {
-			case ctx.Err() != nil:
-			case ended.Reason != ReasonCompleted && r.OnAborted != nil:
-				r.OnAborted(ctx, ended.ID, ended)
-			case ended.Reason == ReasonCompleted && r.OnCompleted != nil:
-				r.OnCompleted(ctx, ended.ID)
-			}
-		}
-		select {
-		case <-r.ledger.more:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }

@@ -16,8 +16,8 @@ func (r *run) start(ctx context.Context) error {
 			return err
 		}
 		restore, err := r.openRestore(ctx, from)
-		if r.RecoveryKey == "" && isAny(err, CodeCheckpointDeleted) {
-			continue // retention was faster: there is a newer one
+		if isAny(err, CodeCheckpointDeleted) {
+			continue // retention was faster: there is a newer one, or the RecoveryKey is used up
 		}
 		if err != nil {
 			return err
@@ -83,6 +83,10 @@ func (a *checkpointAnswer) checkpoint() Checkpoint { return Checkpoint{ID: a.ID,
 // restore lets the user read what there is.
 func (r *run) restore(ctx context.Context, from Checkpoint, stream *restoreStream) error {
 	defer stream.close()
+	if stream.body != nil {
+		stream.meter = r.meter(from.ID, true, stream.size())
+		defer stream.meter.done()
+	}
 	if err := r.Restore(ctx, from, stream.entries()); err != nil {
 		return fmt.Errorf("restoring from checkpoint %d: %w", from.ID, err)
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // participate looks for checkpoints that wait for this task, and takes part in them, the
-// oldest first.
-func (r *run) participate(ctx context.Context) error {
+// oldest first. When ctx ends it goes on with the one that is being handed in.
+func (r *run) participate(ctx, handing context.Context) error {
 	seen := make(map[int64]bool)
 	for first := true; ; first = false {
 		up, _, changed := r.link.state()
@@ -19,6 +19,8 @@ func (r *run) participate(ctx context.Context) error {
 		if up || first {
 			wait = 0
 		}
+		r.ledger.asking()
+		asked := time.Now()
 		pending, err := r.pending(ctx, wait, changed)
 		if err != nil {
 			return err
@@ -29,7 +31,7 @@ func (r *run) participate(ctx context.Context) error {
 				continue
 			}
 			seen[checkpoint.ID], worked = true, true
-			if err := r.takePart(ctx, checkpoint); err != nil {
+			if err := r.takePart(ctx, handing, checkpoint); err != nil {
 				return err
 			}
 		}
@@ -38,14 +40,19 @@ func (r *run) participate(ctx context.Context) error {
 				delete(seen, id)
 			}
 		}
-		if err := r.idle(ctx, up, changed, len(pending) > 0 && !worked); err != nil {
+		// A poll that finds what could not be done does not wait, and one through a proxy may not.
+		hasty := !worked && (len(pending) > 0 || (wait > 0 && time.Since(asked) < pollPause))
+		if err := r.idle(ctx, up, changed, hasty); err != nil {
 			return err
 		}
 	}
 }
 
+// pollPause is the pause before the next poll when the last one did not wait for anything.
+const pollPause = time.Second
+
 // idle waits for a reason to look again.
-func (r *run) idle(ctx context.Context, up bool, changed <-chan struct{}, again bool) error {
+func (r *run) idle(ctx context.Context, up bool, changed <-chan struct{}, hasty bool) error {
 	if up {
 		select {
 		case <-r.wake:
@@ -55,8 +62,16 @@ func (r *run) idle(ctx context.Context, up bool, changed <-chan struct{}, again 
 		}
 		return nil
 	}
-	if again { // a poll would not wait: what it finds is what could not be done
-		return pause(ctx, time.Second)
+	if !hasty {
+		return nil
+	}
+	timer := time.NewTimer(pollPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-changed:
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	return nil
 }
@@ -118,9 +133,19 @@ func (r *run) watch(ctx context.Context, c *cut) {
 		if up {
 			wait = 0
 		}
-		known = anew
-		if err := r.ask(c.ctx, c, wait); err != nil {
+		asked := time.Now()
+		err := r.ask(c.ctx, c, wait)
+		if err == nil {
+			known = anew
+		}
+		if c.ctx.Err() != nil {
 			return
+		}
+		if err != nil || (wait > 0 && time.Since(asked) < pollPause) {
+			r.Logger.DebugContext(ctx, "asking again how a checkpoint ended", "checkpoint", c.ID, "error", err)
+			if pause(c.ctx, pollPause) != nil {
+				return
+			}
 		}
 	}
 }

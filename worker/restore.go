@@ -29,6 +29,7 @@ type restoreStream struct {
 	total int64
 
 	selection selection
+	meter     *meter
 	// err ended the entries.
 	err    error
 	ranged bool
@@ -124,6 +125,7 @@ func (s *restoreStream) Read(p []byte) (int, error) {
 		n, err := s.body.Read(p)
 		if s.offset += int64(n); n > 0 {
 			s.stuck = 0
+			s.meter.bytes(n)
 			return n, nil // an error comes again with the next Read
 		}
 		if err == nil || (err == io.EOF && (s.length < 0 || s.offset >= s.length)) {
@@ -140,6 +142,14 @@ func (s *restoreStream) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+}
+
+// size is how much is going to be read, -1 when that is not known.
+func (s *restoreStream) size() int64 {
+	if s.selection.sharedOnly {
+		return -1
+	}
+	return s.length
 }
 
 func (s *restoreStream) close() {
@@ -173,6 +183,7 @@ func (s *restoreStream) entries() Entries {
 				yield(Entry{}, err)
 				return
 			}
+			s.meter.entry()
 			if wanted, more := s.selection.judge(entry); !more || (wanted && !yield(entry, nil)) {
 				return
 			}

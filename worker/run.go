@@ -22,8 +22,12 @@ type run struct {
 	watchers sync.WaitGroup
 }
 
-// errWorked is why a life ends whose Work has returned nil.
-var errWorked = errors.New("the work is done")
+var (
+	// errWorked is why a life ends whose Work has returned nil.
+	errWorked = errors.New("the work is done")
+	// errHandedIn is never seen: what came before it is why the life ends.
+	errHandedIn = errors.New("nothing more is handed in")
+)
 
 // Run restores, then takes part in every checkpoint until ctx ends, Work returns, or nothing
 // can be done any more. It returns nil when Work did, the cause of ctx when that ended, and
@@ -60,21 +64,30 @@ func (w *Worker) Run(ctx context.Context) error {
 	return r.live(ctx)
 }
 
-// live runs everything that goes on beside each other until one part of it ends.
-func (r *run) live(ctx context.Context) error {
-	ctx, end := context.WithCancelCause(ctx)
+// live runs everything that goes on beside each other until one part of it ends. What is being
+// handed in may go on after that: it is under a context of its own.
+func (r *run) live(parent context.Context) error {
+	ctx, end := context.WithCancelCause(parent)
 	defer end(nil)
+	handing, cutOff := r.handing(parent, ctx)
+	defer cutOff(nil)
+
 	var parts sync.WaitGroup
-	part := func(f func(context.Context) error) { parts.Go(func() { end(f(ctx)) }) }
-	part(r.follow)
-	part(r.participate)
-	part(r.tell)
+	handedIn := make(chan struct{})
+	parts.Go(func() { end(r.follow(handing)) })
+	parts.Go(func() {
+		end(r.participate(ctx, handing))
+		close(handedIn)
+	})
+	parts.Go(func() {
+		end(r.tell(handing, handedIn))
+		cutOff(nil)
+	})
 	if r.Work != nil {
-		part(func(ctx context.Context) error {
-			if err := r.Work(ctx); err != nil {
-				return err
+		parts.Go(func() {
+			if err := r.work(ctx); err != nil {
+				end(err)
 			}
-			return errWorked
 		})
 	}
 	parts.Wait()
@@ -83,4 +96,38 @@ func (r *run) live(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// work does the user's work; nil means that the life goes on after it.
+func (r *run) work(ctx context.Context) error {
+	if err := r.Work(ctx); err != nil {
+		return err
+	}
+	if !r.FinalCheckpoint {
+		return errWorked
+	}
+	r.Logger.InfoContext(ctx, "the work is done, waiting for a checkpoint that has all of it")
+	r.ledger.finish()
+	return nil
+}
+
+// handing is ctx, and lasts for the ShutdownTimeout longer when it is parent that ends. Whoever
+// uses it up calls cutOff.
+func (r *run) handing(parent, ctx context.Context) (_ context.Context, cutOff context.CancelCauseFunc) {
+	if r.ShutdownTimeout <= 0 {
+		return context.WithCancelCause(ctx)
+	}
+	handing, cutOff := context.WithCancelCause(context.WithoutCancel(parent))
+	r.watchers.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-handing.Done():
+			return
+		}
+		if parent.Err() != nil {
+			_ = pause(handing, r.ShutdownTimeout)
+		}
+		cutOff(context.Cause(ctx))
+	})
+	return handing, cutOff
 }

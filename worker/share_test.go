@@ -66,36 +66,38 @@ func TestShortNumberedNamesAreSpreadEvenly(t *testing.T) {
 	}
 }
 
+// send makes a request that must succeed.
+func send(t *testing.T, server *checkpointtest.Server, method, path, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, _ := io.ReadAll(answer.Body); answer.StatusCode >= 300 {
+		t.Fatalf("%s %s is answered %s", method, path, text)
+	}
+}
+
 // handsIn completes a checkpoint of these parts and this shared state, without any worker.
 func handsIn(t *testing.T, server *checkpointtest.Server, shared string, parts map[string]string) int64 {
 	t.Helper()
-	send := func(method, path, body string) {
-		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Content-Type", "application/json")
-		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		answer, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		if text, _ := io.ReadAll(answer.Body); answer.StatusCode >= 300 {
-			t.Fatalf("%s %s is answered %s", method, path, text)
-		}
-	}
 	var tasks []string
 	for task := range parts {
 		tasks = append(tasks, task)
 	}
 	id := server.Trigger(tasks...).ID
 	if shared != "" {
-		send(http.MethodPatch, fmt.Sprintf("/checkpoints/%d/state", id), `{"state":`+shared+`}`)
+		send(t, server, http.MethodPatch, fmt.Sprintf("/checkpoints/%d/state", id), `{"state":`+shared+`}`)
 	}
 	for task, state := range parts {
-		send(http.MethodPost, fmt.Sprintf("/checkpoints/%d/acks", id), fmt.Sprintf(`{"taskId":%q,"state":%s}`, task, state))
+		send(t, server, http.MethodPost, fmt.Sprintf("/checkpoints/%d/acks", id), fmt.Sprintf(`{"taskId":%q,"state":%s}`, task, state))
 	}
 	if got := server.Ended(id); got.Status != "completed" {
 		t.Fatalf("the checkpoint ended as %+v", got)

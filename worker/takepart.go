@@ -10,26 +10,30 @@ import (
 )
 
 // takePart takes the cut and hands it in. An error ends the worker's life.
-func (r *run) takePart(ctx context.Context, checkpoint Checkpoint) error {
+func (r *run) takePart(ctx, handing context.Context, checkpoint Checkpoint) error {
 	if checkpoint.Epoch > r.epoch {
 		return r.stale(checkpoint.Epoch)
 	}
-	c := r.ledger.open(ctx, checkpoint)
+	c := r.ledger.open(handing, checkpoint)
 	if c == nil {
 		return nil
 	}
-	r.watchers.Go(func() { r.watch(ctx, c) })
-	if err := r.drain(c.ctx); err != nil {
-		return r.decline(ctx, c, fmt.Errorf("draining: %w", err), false)
-	}
-	if !r.ledger.take(c) {
+	r.watchers.Go(func() { r.watch(handing, c) })
+	err := r.drain(ctx, c)
+	switch {
+	case ctx.Err() != nil: // a worker that is asked to stop takes no cut, and declines none
+		r.ledger.forget(c)
+		return context.Cause(ctx)
+	case err != nil:
+		return r.decline(handing, c, fmt.Errorf("draining: %w", err), false)
+	case !r.ledger.take(c):
 		return nil
 	}
 	entries, err := r.Snapshot(c.ctx, checkpoint)
 	if err != nil {
-		return r.decline(ctx, c, fmt.Errorf("taking the snapshot: %w", err), false)
+		return r.decline(handing, c, fmt.Errorf("taking the snapshot: %w", err), false)
 	}
-	return r.handIn(ctx, c, entries)
+	return r.handIn(handing, c, entries)
 }
 
 // ErrDrainTimeout is the cause of Drain's context after DrainTimeout.
@@ -37,12 +41,13 @@ var ErrDrainTimeout = errors.New("what is under way did not finish within the dr
 
 // drain waits for what is under way. A Drain that goes on after its time is not called a
 // second time before it has returned.
-func (r *run) drain(ctx context.Context) error {
+func (r *run) drain(life context.Context, c *cut) error {
 	if r.Drain == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, r.DrainTimeout, ErrDrainTimeout)
+	ctx, cancel := context.WithTimeoutCause(c.ctx, r.DrainTimeout, ErrDrainTimeout)
 	defer cancel()
+	defer context.AfterFunc(life, cancel)() // the cut outlives it, where there is a ShutdownTimeout
 	for {
 		before := r.draining != nil
 		if !before {
@@ -67,9 +72,11 @@ func (r *run) drain(ctx context.Context) error {
 // handIn uploads and acknowledges until the checkpoint has the part, or has ended.
 func (r *run) handIn(ctx context.Context, c *cut, entries Entries) error {
 	policy := r.client.policy
+	meter := r.meter(c.ID, false, -1)
+	defer meter.done()
 	// sent tells that an earlier upload may have counted although its answer did not come.
 	for sent := false; ; {
-		completed, err := r.upload(c, entries)
+		completed, err := r.upload(c, entries, meter)
 		_, unread := errors.AsType[*entriesError](err)
 		switch {
 		case err == nil:

@@ -16,7 +16,7 @@ import (
 )
 
 // upload sends the part once and acknowledges it in the same step.
-func (r *run) upload(c *cut, entries Entries) (completed bool, _ error) {
+func (r *run) upload(c *cut, entries Entries, meter *meter) (completed bool, _ error) {
 	query := url.Values{"ack": {"true"}, "epoch": {strconv.FormatInt(r.epoch, 10)}}
 	if r.Attempt > 0 {
 		query.Set("attempt", strconv.FormatInt(r.Attempt, 10))
@@ -25,7 +25,7 @@ func (r *run) upload(c *cut, entries Entries) (completed bool, _ error) {
 	if err != nil {
 		return false, err
 	}
-	part := newPart(entries)
+	part := newPart(entries, meter)
 	request.Body = part
 	request.Header.Set("Content-Type", "application/x-ndjson")
 	request.Header.Set("Expect", "100-continue") // a late part is refused before it is sent
@@ -105,12 +105,12 @@ type entriesError struct{ error }
 
 func (e *entriesError) Unwrap() error { return e.error }
 
-func newPart(entries Entries) *part {
+func newPart(entries Entries, meter *meter) *part {
 	reader, writer := io.Pipe()
 	p := &part{PipeReader: reader, ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
-		err := writeLines(writer, entries)
+		err := writeLines(meteredWriter{writer, meter}, entries)
 		if fault, is := errors.AsType[*entriesError](err); is {
 			p.err = fault
 		}
@@ -136,7 +136,28 @@ func (p *part) finish() error {
 // lineBuffer is how much is made before it is handed to the connection.
 const lineBuffer = 64 << 10
 
-func writeLines(w io.Writer, entries Entries) error {
+// meteredWriter passes on what the connection takes, and says how much that was.
+type meteredWriter struct {
+	io.Writer
+	meter *meter
+}
+
+// Write passes long values on in pieces, so that there is something to say about each.
+func (w meteredWriter) Write(p []byte) (written int, _ error) {
+	for len(p) > 0 {
+		n, err := w.Writer.Write(p[:min(len(p), lineBuffer)])
+		written += n
+		w.meter.bytes(n)
+		if err != nil {
+			return written, err //nolint:wrapcheck // It is the reader's own error.
+		}
+		p = p[n:]
+	}
+	return written, nil
+}
+
+func writeLines(w meteredWriter, entries Entries) error {
+	w.meter.again()
 	out := bufio.NewWriterSize(w, lineBuffer)
 	if entries == nil {
 		return nil // an empty part
@@ -148,6 +169,7 @@ func writeLines(w io.Writer, entries Entries) error {
 		if err := writeLine(out, entry); err != nil {
 			return err
 		}
+		w.meter.entry()
 	}
 	return out.Flush() //nolint:wrapcheck // It is the reader's own error.
 }

@@ -51,7 +51,7 @@ type Worker struct {
 	// An error, also one of the entries, declines the checkpoint.
 	Snapshot func(ctx context.Context, checkpoint Checkpoint) (Entries, error)
 	// Work, if set, is called once the state is back, and runs beside everything else. Run
-	// ends with its error when it returns. Its context is that of Run: its cause tells why.
+	// ends with its error when it returns. Its context ends when Run does; its cause tells why.
 	Work func(ctx context.Context) error
 
 	// Drain, if set, is called before Snapshot to wait for what is under way outside of the
@@ -65,10 +65,13 @@ type Worker struct {
 	// OnCompleted, if set, is told that a checkpoint has completed with the part that
 	// Snapshot took for it. It is called at most once a checkpoint, and not at all when the
 	// worker did not live to see it: that an ID completed stands for every lower one, as
-	// does the ID that Restore is called with.
+	// does the ID that Restore is called with. Checkpoints need not end in the order of their
+	// IDs. A commit that fails is not the checkpoint's failure: remember it, and commit with the
+	// next one.
 	OnCompleted func(ctx context.Context, id int64)
 	// OnAborted, if set, is told that a checkpoint for which Snapshot was called came to
-	// nothing, at most once a checkpoint and as far as is known.
+	// nothing, at most once a checkpoint and as far as is known. After ReasonDeleted it may have
+	// completed. Nothing that was prepared should be thrown away: see the package's part on sinks.
 	OnAborted func(ctx context.Context, id int64, ended Ended)
 
 	// Engine, if set, takes the place of Snapshot and Restore, which must be nil then, and
@@ -91,10 +94,24 @@ type Worker struct {
 	// before everything else; its entries have no TaskID. Without it they never arrive.
 	Shared bool
 	// FinalCheckpoint keeps Run going after Work has returned nil, until a checkpoint has
-	// completed whose cut was taken after that: what a sink prepared is committed, then.
+	// completed whose Snapshot was called after that, and OnCompleted has returned: what a
+	// sink prepared is committed, then. Somebody has to trigger it. When it comes to nothing,
+	// or is deleted before the worker heard how it ended, the next one is waited for. Run
+	// returns nil only after all that: it ends with the cause of its context when that ends
+	// before, and with CodeStaleEpoch when the fleet recovers, after which Work has to be
+	// called again on the state that comes back.
+	//
+	// A checkpoint that names the task after that waits for it in vain, so the tasks of a
+	// fleet should all end with the same checkpoint, or the trigger leave out those that did.
 	FinalCheckpoint bool
-	// OnProgress, if set, is told how far restores and uploads have come: a few times a second
-	// and once at the end of each, never twice at the same time.
+	// ShutdownTimeout is how long a part may still be handed in when Run's context ends, from
+	// the call of Snapshot to the acknowledgement; 0 or less cuts it off at once. It holds up
+	// nothing else: Work's context ends at once, no further cut is taken, and Run returns when
+	// the part counts, after OnCompleted when it was the last one.
+	ShutdownTimeout time.Duration
+	// OnProgress, if set, is told how far restores and uploads have come: at most ten times a
+	// second while something moves, and once at the end of each, never twice at the same time. The
+	// transfer waits while it is called.
 	OnProgress func(Progress)
 
 	// PollWait is how long a long poll stays open while there is no event stream: 1 s to
@@ -159,6 +176,9 @@ func (w *Worker) settings() (Worker, error) {
 		faults = append(faults, errors.New("worker: HTTPClient must not have a Timeout"))
 	}
 	faults = append(faults, s.Share.check(s.RecoveryKey))
+	if s.FinalCheckpoint && s.Work == nil {
+		faults = append(faults, errors.New("worker: FinalCheckpoint needs Work"))
+	}
 	s.URL = strings.TrimRight(s.URL, "/")
 	s.Job = cmp.Or(s.Job, "default")
 	s.DrainTimeout = cmp.Or(s.DrainTimeout, 30*time.Second)
