@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 	"github.com/checkpointd/checkpointd/internal/server"
 )
 
@@ -21,6 +22,7 @@ type Server struct {
 	log      io.Writer
 	settings settings
 	running  *server.Server
+	fronts   []*fault.Front
 }
 
 // reporter is what is needed of a test.
@@ -37,7 +39,10 @@ const drainTimeout = 2 * time.Second
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
 	s := newServer(t, t.Output(), t.TempDir(), options)
-	t.Cleanup(s.Stop)
+	t.Cleanup(func() {
+		s.closeFronts()
+		s.Stop()
+	})
 	return s
 }
 
@@ -53,10 +58,31 @@ func NewServer(options ...Option) *Server {
 // Close stops the server for good and removes its data. A server of Start is closed by its test.
 func (s *Server) Close() {
 	s.t.Helper()
+	s.closeFronts()
 	s.Stop()
 	if err := os.RemoveAll(s.settings.Data); err != nil {
 		s.t.Fatalf("checkpointtest: %v", err)
 	}
+}
+
+// Front opens another way to the server, one that misbehaves as it is told and notes what
+// arrives: see package fault. A worker that gets its URL is tested, and the test itself goes
+// straight to the server. It is closed with the server, and outlives a Restart.
+func (s *Server) Front() *fault.Front {
+	s.t.Helper()
+	front, err := fault.Listen("127.0.0.1:0", s.URL)
+	if err != nil {
+		s.t.Fatalf("checkpointtest: %v", err)
+	}
+	s.fronts = append(s.fronts, front)
+	return front
+}
+
+func (s *Server) closeFronts() {
+	for _, front := range s.fronts {
+		front.Close()
+	}
+	s.fronts = nil
 }
 
 // noTest fails where there is no test that could.
