@@ -18,6 +18,14 @@ test: ## run every test with the race detector
 lint: ## run the linter; its first run compiles it
 	$(tools) golangci-lint run
 
+.PHONY: bench
+bench: ## measure everything against its goals, and write docs/performance.md; up to 15 minutes
+	cd bench && go run . -write
+
+.PHONY: bench-quick
+bench-quick: ## the same on less data in under two minutes; writes nothing
+	cd bench && go run . -quick
+
 .PHONY: fmt
 fmt: ## format the code the way the linter wants it
 	$(tools) golangci-lint fmt

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/checkpointd/checkpointd/bench/load"
+	"github.com/checkpointd/checkpointd/bench/process"
+	"github.com/checkpointd/checkpointd/bench/report"
+)
+
+// reading is what all clocks of a system show.
+type reading struct {
+	cpu     map[string]time.Duration
+	own     time.Duration
+	machine process.Ticks
+	err     error
+}
+
+func read(s *system) reading {
+	r := reading{cpu: map[string]time.Duration{}}
+	for _, p := range s.processes {
+		used, err := p.CPU()
+		if err != nil {
+			r.err = err
+			return r
+		}
+		r.cpu[p.Name] = used
+	}
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		r.err = fmt.Errorf("reading the own CPU time: %w", err)
+		return r
+	}
+	r.own = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	r.machine, r.err = process.MachineTicks()
+	return r
+}
+
+// loaded is a load with what it cost.
+type loaded struct {
+	load.Result
+	cpu         map[string]time.Duration // by process
+	own         time.Duration            // of the load generator
+	idle, steal float64                  // shares of the machine's time
+}
+
+// micros is the CPU time in µs that a process used for each request.
+func (l loaded) micros(name string) float64 {
+	return float64(l.cpu[name].Microseconds()) / float64(l.Requests)
+}
+
+// run puts a load on a system.
+func (b *bench) run(ctx context.Context, s *system, options load.Options) (loaded, error) {
+	options.Address, options.Threads = s.address, b.loadThreads
+	if options.Count == 0 {
+		options.WarmUp, options.Duration = b.warmUp, b.duration
+	}
+	var before, after reading
+	options.Began = func() { before = read(s) }
+	options.Ended = func() { after = read(s) }
+	result, err := load.Run(ctx, options)
+	if err != nil {
+		return loaded{}, err
+	}
+	if before.err != nil || after.err != nil {
+		return loaded{}, fmt.Errorf("%w, %w", before.err, after.err)
+	}
+	l := loaded{Result: result, cpu: map[string]time.Duration{}, own: after.own - before.own}
+	for name, used := range after.cpu {
+		l.cpu[name] = used - before.cpu[name]
+	}
+	l.idle, l.steal = after.machine.Since(before.machine)
+	b.report.Idle = append(b.report.Idle, l.idle)
+	b.report.Steal = append(b.report.Steal, l.steal)
+	return l, nil
+}
+
+// rounds are the loads of one target, one a round.
+type rounds []loaded
+
+func (r rounds) perSecond() report.Samples {
+	return r.each(func(l loaded) float64 { return l.PerSecond() })
+}
+
+func (r rounds) micros(name string) report.Samples {
+	return r.each(func(l loaded) float64 { return l.micros(name) })
+}
+
+func (r rounds) p50() report.Samples {
+	return r.each(func(l loaded) float64 { return milliseconds(l.Percentile(0.50)) })
+}
+
+func (r rounds) p99() report.Samples {
+	return r.each(func(l loaded) float64 { return milliseconds(l.Percentile(0.99)) })
+}
+
+func (r rounds) each(value func(loaded) float64) report.Samples {
+	samples := make(report.Samples, 0, len(r))
+	for _, l := range r {
+		samples = append(samples, value(l))
+	}
+	return samples
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// addLoad puts a target into the second table.
+func (b *bench) addLoad(target string, connections int, r rounds) {
+	if len(r) == 0 {
+		return
+	}
+	l := report.Load{
+		Target: target, Connections: connections, PerSecond: r.perSecond(), P50: r.p50(), P99: r.p99(),
+		CPU:    map[string]report.Samples{},
+		Loader: r.each(func(l loaded) float64 { return float64(l.own.Microseconds()) / float64(l.Requests) }),
+	}
+	for name := range r[0].cpu {
+		l.CPU[name] = r.micros(name)
+	}
+	b.report.Loads = append(b.report.Loads, l)
+}

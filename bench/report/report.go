@@ -1,0 +1,158 @@
+// Package report keeps what was measured beside what it is measured against, and writes it
+// as a table, as JSON and as Markdown.
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Report is one run of the benchmark.
+type Report struct {
+	Date     string   `json:"date"`
+	Commit   string   `json:"commit"`
+	Machine  string   `json:"machine"`
+	Versions []string `json:"versions"`
+	Rounds   int      `json:"rounds"`
+	Quick    bool     `json:"quick"`
+	Took     string   `json:"took"`
+	// Idle and Steal are shares of the machine's time while loads ran: their medians.
+	Idle   Samples  `json:"idle"`
+	Steal  Samples  `json:"steal"`
+	Rows   []Row    `json:"rows"`
+	Loads  []Load   `json:"loads"`
+	Missed []string `json:"notMeasured,omitempty"`
+}
+
+// Add appends a row.
+func (r *Report) Add(row Row) { r.Rows = append(r.Rows, row) }
+
+// Row is one line of the table: a value with its spread over the rounds, and its goal.
+type Row struct {
+	// Goal is its name in the table of goals (A1), or "" for a figure without one.
+	Goal    string  `json:"goal,omitempty"`
+	Metric  string  `json:"metric"`
+	Unit    string  `json:"unit,omitempty"`
+	Samples Samples `json:"samples"`
+	// AtLeast or AtMost is what the median has to keep; neither: it is only reported.
+	AtLeast float64 `json:"atLeast,omitempty"`
+	AtMost  float64 `json:"atMost,omitempty"`
+	Note    string  `json:"note,omitempty"`
+}
+
+// Wanted is the goal in words.
+func (r Row) Wanted() string {
+	switch {
+	case r.AtLeast > 0:
+		return "≥ " + figure(r.AtLeast) + unit(r.Unit)
+	case r.AtMost > 0:
+		return "≤ " + figure(r.AtMost) + unit(r.Unit)
+	default:
+		return "–"
+	}
+}
+
+// Met tells in a word whether the median keeps the goal.
+func (r Row) Met() string {
+	median := r.Samples.Median()
+	switch {
+	case r.AtLeast == 0 && r.AtMost == 0:
+		return "–"
+	case r.AtLeast > 0 && median >= r.AtLeast, r.AtMost > 0 && median <= r.AtMost:
+		return "yes"
+	default:
+		return "no"
+	}
+}
+
+// Value is the median with its spread.
+func (r Row) Value() string { return r.Samples.Text(r.Unit) }
+
+// Samples are the values of one metric, one a round.
+type Samples []float64
+
+// Median is the middle value, 0 when there is none.
+func (s Samples) Median() float64 {
+	if len(s) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	if n := len(sorted); n%2 == 0 {
+		return (sorted[n/2-1] + sorted[n/2]) / 2
+	}
+	return sorted[len(sorted)/2]
+}
+
+// Text is the median, and in parentheses the lowest and the highest value.
+func (s Samples) Text(unitName string) string {
+	switch len(s) {
+	case 0:
+		return "–"
+	case 1:
+		return figure(s[0]) + unit(unitName)
+	default:
+		return fmt.Sprintf("%s%s (%s..%s)", figure(s.Median()), unit(unitName), figure(slices.Min(s)), figure(slices.Max(s)))
+	}
+}
+
+// Ratios divides the values of each round: what disturbs a round disturbs both.
+func Ratios(ours, theirs Samples) Samples {
+	ratios := make(Samples, 0, len(ours))
+	for round := range min(len(ours), len(theirs)) {
+		if theirs[round] != 0 {
+			ratios = append(ratios, ours[round]/theirs[round])
+		}
+	}
+	return ratios
+}
+
+// figure writes a number with three significant digits, and whole ones in groups.
+func figure(value float64) string {
+	magnitude := max(value, -value)
+	switch {
+	case magnitude >= 1000:
+		return grouped(int64(value + 0.5))
+	case magnitude >= 100:
+		return strconv.FormatFloat(value, 'f', 0, 64)
+	case magnitude >= 10:
+		return trimmed(value, 1)
+	default:
+		return trimmed(value, 2)
+	}
+}
+
+func trimmed(value float64, digits int) string {
+	if value == float64(int64(value)) {
+		return strconv.FormatInt(int64(value), 10)
+	}
+	return strconv.FormatFloat(value, 'f', digits, 64)
+}
+
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + " " + text[at:]
+	}
+	return text
+}
+
+func unit(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " " + name
+}
+
+// Load is one target under load: what it reached and what that cost, a value a round.
+type Load struct {
+	Target      string  `json:"target"`
+	Connections int     `json:"connections"`
+	PerSecond   Samples `json:"requestsPerSecond"`
+	P50         Samples `json:"p50Ms"`
+	P99         Samples `json:"p99Ms"`
+	// CPU is µs a request of each process that took part.
+	CPU map[string]Samples `json:"cpuMicrosPerRequest"`
+	// Loader is that of the load generator.
+	Loader Samples `json:"loaderMicrosPerRequest"`
+}

@@ -1,0 +1,76 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// WriteText writes the tables for a terminal.
+func (r *Report) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "\n%s\n%s\n%s\n\n%s\n%s", r.headline(), r.Machine, strings.Join(r.Versions, ", "),
+		aligned(r.goalTable()), aligned(r.loadTable()))
+	if err != nil {
+		return fmt.Errorf("writing the table: %w", err)
+	}
+	return nil
+}
+
+func (r *Report) headline() string {
+	kind := ""
+	if r.Quick {
+		kind = "quick, "
+	}
+	return fmt.Sprintf("%s, %s, %s%d rounds in %s; the machine was %.0f %% idle while loads ran, and %.1f %% stolen",
+		r.Date, r.Commit, kind, r.Rounds, r.Took, 100*r.Idle.Median(), 100*r.Steal.Median())
+}
+
+func (r *Report) goalTable() [][]string {
+	rows := append(make([][]string, 0, 1+len(r.Rows)+len(r.Missed)),
+		[]string{"goal", "metric", "wanted", "median (min..max)", "met"})
+	for _, row := range r.Rows {
+		rows = append(rows, []string{row.Goal, row.Metric, row.Wanted(), row.Value(), row.Met()})
+	}
+	for _, missed := range r.Missed {
+		rows = append(rows, []string{"", missed, "", "not measured", ""})
+	}
+	return rows
+}
+
+func (r *Report) loadTable() [][]string {
+	rows := append(make([][]string, 0, 1+len(r.Loads)),
+		[]string{"target", "connections", "req/s", "p50 ms", "p99 ms", "CPU µs a request", "load generator µs"})
+	for _, l := range r.Loads {
+		var cpu []string
+		for _, name := range slices.Sorted(maps.Keys(l.CPU)) {
+			cpu = append(cpu, name+" "+figure(l.CPU[name].Median()))
+		}
+		rows = append(rows, []string{
+			l.Target, fmt.Sprint(l.Connections), l.PerSecond.Text(""), l.P50.Text(""), l.P99.Text(""),
+			strings.Join(cpu, ", "), figure(l.Loader.Median()),
+		})
+	}
+	return rows
+}
+
+// aligned pads the columns of a table.
+func aligned(rows [][]string) string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var text strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+		}
+		text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return text.String()
+}
