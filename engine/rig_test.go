@@ -14,14 +14,6 @@ import (
 // patience is how long a test waits for what has to happen.
 const patience = 20 * time.Second
 
-// rounds is how often a hammer strikes.
-func rounds() int {
-	if testing.Short() {
-		return 100
-	}
-	return 1000
-}
-
 func store[K comparable, V any](t *testing.T, c *engine.Coordinator, name string) *engine.KeyedStore[K, V] {
 	t.Helper()
 	s, err := engine.NewKeyedStore[K, V](t.Context(), c, name, nil)
