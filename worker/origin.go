@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -32,24 +33,38 @@ func (r *run) origin(ctx context.Context) (Checkpoint, error) {
 	if r.RecoveryKey != "" {
 		return r.recover(ctx)
 	}
-	var job struct {
-		Status struct {
-			Epoch int64 `json:"epoch"`
-		} `json:"status"`
-	}
 	// First the epoch: should the fleet recover after this, we are told that we are stale,
 	// and not that we are part of what we did not restore.
-	if err := r.client.surely(ctx, call{method: http.MethodGet, path: "/jobs/" + url.PathEscape(r.Job)}, &job); err != nil {
+	job, err := r.jobStatus(ctx)
+	if err != nil {
 		return Checkpoint{}, err
 	}
-	r.epoch = job.Status.Epoch
+	r.epoch = job.Epoch
 	var latest checkpointAnswer
-	err := r.client.surely(ctx, call{method: http.MethodGet, path: "/checkpoints/latest"}, &latest)
+	err = r.client.surely(ctx, call{method: http.MethodGet, path: "/checkpoints/latest"}, &latest)
 	if isAny(err, CodeNoCompletedCheckpoint) {
 		return Checkpoint{ID: None, Epoch: r.epoch}, nil
 	}
 	return latest.checkpoint(), err
 }
+
+// jobStatus is what a worker reads of how its job fares.
+type jobStatus struct {
+	Epoch           int64  `json:"epoch"`
+	LastCompletedID *int64 `json:"lastCompletedId"`
+}
+
+func (r *run) jobStatus(ctx context.Context) (jobStatus, error) {
+	var job struct {
+		Status jobStatus `json:"status"`
+	}
+	err := r.client.surely(ctx, call{method: http.MethodGet, path: "/jobs/" + url.PathEscape(r.Job)}, &job)
+	return job.Status, err
+}
+
+// ErrRecoveryKeyUsed is that a checkpoint has completed since the recovery with this key. A life
+// that began with it anew would go back behind what the fleet has done since.
+var ErrRecoveryKeyUsed = errors.New("worker: a checkpoint has completed since the recovery with this RecoveryKey; recover the fleet with a new one")
 
 // recover is the restart of the whole fleet.
 func (r *run) recover(ctx context.Context) (Checkpoint, error) {
@@ -64,10 +79,22 @@ func (r *run) recover(ctx context.Context) (Checkpoint, error) {
 		return Checkpoint{}, err
 	}
 	r.epoch = recovery.Epoch
-	if recovery.Checkpoint == nil {
-		return Checkpoint{ID: None, Epoch: r.epoch}, nil
+	from := Checkpoint{ID: None, Epoch: r.epoch}
+	if recovery.Checkpoint != nil {
+		from = recovery.Checkpoint.checkpoint()
 	}
-	return recovery.Checkpoint.checkpoint(), nil
+	// The same key is answered in the same way for a day and longer, so see what has become
+	// of the fleet.
+	job, err := r.jobStatus(ctx)
+	switch {
+	case err != nil:
+		return Checkpoint{}, err
+	case job.Epoch > r.epoch:
+		return Checkpoint{}, r.stale(job.Epoch)
+	case job.LastCompletedID != nil && *job.LastCompletedID > from.ID:
+		return Checkpoint{}, fmt.Errorf("%w: it goes back to checkpoint %d, and %d has completed", ErrRecoveryKeyUsed, from.ID, *job.LastCompletedID)
+	}
+	return from, nil
 }
 
 // checkpointAnswer is what a worker reads of a checkpoint.

@@ -77,6 +77,29 @@ func TestAKeyWhoseCheckpointIsGoneAndAJobThatDoesNotExistAreErrors(t *testing.T)
 	}
 }
 
+func TestAKeyThatIsUsedInASecondLifeTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	c := newCounter(t, server, "task-1")
+	c.RecoveryKey = "crash-1"
+	life, _ := c.run(t)
+	handedIn(t, server)
+	life.stop()
+	life, _ = c.run(t) // nothing has completed, so it goes on from the same
+	takesPart(t, server, c, 1)
+	life.stop()
+	if err := c.Run(t.Context()); !errors.Is(err, worker.ErrRecoveryKeyUsed) {
+		t.Errorf("a life with a key that is used up ended with %v", err)
+	}
+	server.Recover()
+	if err := c.Run(t.Context()); !errors.Is(err, worker.CodeStaleEpoch) {
+		t.Errorf("a life with a key from before another recovery ended with %v", err)
+	}
+	if len(c.restored) > 0 {
+		t.Error("such a life brought something back")
+	}
+}
+
 // fleet are two workers that count their cuts. Both stop when one does, and recover together.
 type fleet struct {
 	t       *testing.T

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/checkpointd/checkpointd/checkpointtest"
 	"github.com/checkpointd/checkpointd/worker"
 )
@@ -92,6 +94,41 @@ func TestALostAnswerToAnUploadIsFoundOut(t *testing.T) {
 	}
 	if lost.Load() < 5 {
 		t.Errorf("%d uploads were sent", lost.Load())
+	}
+}
+
+func TestTheCutIsTakenOnceAndItsFirstPartCountsHoweverOftenItIsSent(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	proxy := newProxy(t, server)
+	target := server.URL
+	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut && proxy.uploads.Load() < 4 {
+			relayCut(t, w, r, target, -1)
+			return false
+		}
+		return true
+	})
+	c := newCounter(t, server, "task-1")
+	c.URL = proxy.url
+	var cuts, readings atomic.Int64
+	c.Snapshot = func(context.Context, worker.Checkpoint) (worker.Entries, error) {
+		cuts.Add(1)
+		return func(yield func(worker.Entry, error) bool) {
+			yield(worker.Encode("reading", readings.Add(1))) // not as it should be
+		}, nil
+	}
+	life, _ := c.run(t)
+	id := handedIn(t, server)
+	eventually(t, "it is sent again", func() bool { return proxy.uploads.Load() == 4 })
+	acknowledge(t, server, id, "other")
+	if told := receive(t, c.completed); told != id || cuts.Load() != 1 {
+		t.Errorf("after %d cuts the worker was told of %d", cuts.Load(), told)
+	}
+	life.stop()
+	_, restore := restoring(t, server, "task-1")
+	if diff := cmp.Diff(map[string]int{"task-1/reading=1": 1}, restore()); diff != "" {
+		t.Error(diff)
 	}
 }
 
