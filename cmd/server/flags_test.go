@@ -84,8 +84,8 @@ func TestFlagsWinOverTheEnvironmentAndAllFaultsAreReportedAtOnce(t *testing.T) {
 	if err != nil || cli.CheckpointsToKeep != 9 || cli.MaxPart != 64<<10 {
 		t.Errorf("keep %d, part %s, %v", cli.CheckpointsToKeep, cli.MaxPart, err)
 	}
-	_, err = parse("--listen", "nowhere", "--redis", "http://x", "--key-prefix", "a{b}", "--max-concurrent-checkpoints", "0")
-	for _, flag := range []string{"--listen", "--redis", "--key-prefix", "--max-concurrent-checkpoints"} {
+	_, err = parse("--listen", "nowhere", "--redis", "http://x", "--key-prefix", "a{b}", "--max-concurrent-checkpoints", "0", "--pprof", "6060")
+	for _, flag := range []string{"--listen", "--redis", "--key-prefix", "--max-concurrent-checkpoints", "--pprof"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("%s is not in: %v", flag, err)
 		}

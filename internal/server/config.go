@@ -40,6 +40,7 @@ type Config struct {
 
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"Least severe level to log (debug, info, warn, error)." placeholder:"LEVEL"`
 	LogFormat string `default:"json" enum:"json,console" help:"Format of the log on standard error (json, console)." placeholder:"FORMAT"`
+	Pprof     string `help:"Serve Go's profiles below /debug/pprof/ on this address; off when empty. Name one on loopback: they show the inside of the process, and there is no authentication." placeholder:"HOST:PORT"`
 }
 
 // Validate reports everything that is wrong at once. kong calls it after parsing.
@@ -48,6 +49,9 @@ func (c *Config) Validate() error {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		fault("--listen %q must be HOST:PORT", c.Listen)
+	}
+	if _, _, err := net.SplitHostPort(c.Pprof); c.Pprof != "" && err != nil {
+		fault("--pprof %q must be HOST:PORT", c.Pprof)
 	}
 	if c.Redis != "" {
 		if u, err := url.Parse(c.Redis); err != nil || (u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix") {
@@ -135,7 +139,8 @@ func (c *Config) MarshalZerologObject(e *zerolog.Event) {
 		Stringer("maxPart", c.MaxPart).
 		Stringer("drainDelay", c.DrainDelay).
 		Stringer("drainTimeout", c.DrainTimeout).
-		Str("logLevel", c.LogLevel)
+		Str("logLevel", c.LogLevel).
+		Str("pprof", c.Pprof)
 }
 
 // RedactURL hides the password and the query of a URL, which may hold one too. What

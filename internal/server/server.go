@@ -35,6 +35,7 @@ type Server struct {
 	store       coordinator.Store
 	coordinator *coordinator.Coordinator
 	http        *http.Server
+	profiles    *http.Server // nil without --pprof
 	listener    net.Listener
 	failed      chan struct{}
 	failure     error // written before failed is closed
@@ -100,6 +101,9 @@ func openStore(config Config, observer coordinator.Observer) (coordinator.Store,
 
 // Start listens and serves in the background.
 func (s *Server) Start() error {
+	if err := s.startProfiles(); err != nil {
+		return err
+	}
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.config.Listen)
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w", s.config.Listen, err)
@@ -138,6 +142,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	if s.stopWork != nil {
 		s.stopWork()
 	}
+	faults = append(faults, s.stopProfiles())
 	s.background.Wait()
 	faults = append(faults, s.store.Close())
 	select {
