@@ -29,17 +29,14 @@ type hold struct {
 	context.Context //nolint:containedctx // it is a context
 
 	fence *Fence
-	// turn has a token in it while somebody is inside this hold.
-	turn  chan struct{}
+	turn  turn
 	outer *hold
 	// over is set when the body has returned, by the one whose turn it is.
 	over atomic.Bool
 }
 
 // NewFence returns a fence that nobody holds.
-func NewFence() *Fence {
-	return &Fence{root: hold{turn: make(chan struct{}, 1)}}
-}
+func NewFence() *Fence { return new(Fence) }
 
 // Do runs body inside the fence and returns what it returns. It waits for the fence
 // unless ctx carries it already, and gives up with the cause of ctx when that is done
@@ -50,10 +47,10 @@ func (f *Fence) Do(ctx context.Context, body func(ctx context.Context) error) er
 	if err != nil {
 		return err
 	}
-	inner := &hold{Context: ctx, fence: f, turn: make(chan struct{}, 1), outer: outer}
+	inner := &hold{Context: ctx, fence: f, outer: outer}
 	defer func() {
 		// A goroutine of the body may be inside still; nobody comes in after it.
-		inner.turn <- struct{}{}
+		_ = inner.turn.take(context.Background()) // which is never done
 		inner.over.Store(true)
 		inner.leave()
 		outer.leave()
@@ -94,14 +91,8 @@ func (f *Fence) enter(ctx context.Context) (*hold, error) {
 		if h.outer == nil && ctx.Err() != nil {
 			return nil, fmt.Errorf("wait for the fence: %w", context.Cause(ctx))
 		}
-		select {
-		case h.turn <- struct{}{}:
-		default: // only who has to wait looks at ctx
-			select {
-			case h.turn <- struct{}{}:
-			case <-ctx.Done():
-				return nil, fmt.Errorf("wait for the fence: %w", context.Cause(ctx))
-			}
+		if err := h.turn.take(ctx); err != nil {
+			return nil, fmt.Errorf("wait for the fence: %w", err)
 		}
 		if !h.over.Load() {
 			return h, nil
@@ -111,4 +102,4 @@ func (f *Fence) enter(ctx context.Context) (*hold, error) {
 }
 
 // leave gives the turn to the next one.
-func (h *hold) leave() { <-h.turn }
+func (h *hold) leave() { h.turn.leave() }

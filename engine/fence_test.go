@@ -274,3 +274,34 @@ func TestThoseWhoWaitAreServedInTheirOrder(t *testing.T) {
 		equal(t, "order", order, numbers(10))
 	})
 }
+
+// The turn comes and the context ends at the same moment: whichever the waiting one sees,
+// the next in line is not forgotten.
+func TestWhoGivesUpWhenItsTurnComesPassesItOn(t *testing.T) {
+	t.Parallel()
+	for range rounds() {
+		synctest.Test(t, func(t *testing.T) {
+			f := engine.NewFence()
+			ctx, cancel := context.WithCancel(t.Context())
+			entered := 0
+			enter := func(context.Context) error { entered++; return nil }
+			var all sync.WaitGroup
+			must(t, f.Do(t.Context(), func(context.Context) error {
+				all.Go(func() {
+					if err := f.Do(ctx, enter); err != nil && !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+				all.Go(func() { must(t, f.Do(t.Context(), enter)) })
+				synctest.Wait()
+				cancel()
+				return nil
+			}))
+			all.Wait()
+			if entered == 0 {
+				t.Error("the second one did not get in")
+			}
+		})
+	}
+}
