@@ -42,10 +42,31 @@
 //
 // Without a RecoveryKey a worker comes back by itself, to its part of the latest completed
 // checkpoint, while the others go on. That is right where tasks do not depend on each other.
-// Where they do, whatever watches over the fleet ends all workers when one ends and starts
-// them with a new RecoveryKey, the same for all: what was pending is superseded, all get the
-// same checkpoint, and messages of former lives are refused, also of those that are only cut
-// off. Run ends with CodeStaleEpoch in a worker that went through a recovery of the others.
+// Where they do, all workers are ended when one ends and begin again with a RecoveryKey that
+// was never used before, the same for all:
+//
+//	for crash := 1; ; crash++ {
+//		key := fmt.Sprintf("%s-%d", started, crash) // started is the supervisor's own start, or another name
+//		err := runFleet(ctx, key) // starts all, ends all when one ends, waits until the last has gone
+//		if err == nil || ctx.Err() != nil {
+//			return err
+//		}
+//	}
+//
+// The example of Run has the whole loop. Each life begins with empty state: Restore fills it. The
+// first worker that gives the key supersedes what was pending; all get the same checkpoint, and
+// messages of former lives are refused, also of those that are only cut off. That is what
+// CodeStaleEpoch tells a worker that was left out: others have recovered with a newer key, so it
+// must end, drop its state and be started with theirs. A key that is used once more, after a
+// checkpoint has completed, would take one worker back behind the others: [ErrRecoveryKeyUsed].
+//
+// # Growing and shrinking
+//
+// A fleet that comes back with another number of workers sets Share in each: all parts are read,
+// and every group of keys comes back to one worker. What has to stay together, such as the
+// counts and the offset of a partition, belongs under keys of one group. State that every task
+// has under the same key comes back once from each, so merge it. With a Share a worker may also
+// come back to a checkpoint of its own number: the same groups are its own.
 //
 // # Sinks that commit in two phases
 //
@@ -55,6 +76,15 @@
 // completes covers both. A worker may die before it is told, so Restore settles the rest:
 // commit what was prepared under the ID that it is given or a lower one, and roll back what
 // is above.
+//
+// This needs a RecoveryKey, also in a fleet of one. Without it the last part of a former life may
+// arrive, and complete a checkpoint, when this life has rolled back what was prepared for it.
+//
+// # Stopping, and finishing
+//
+// A worker that is stopped leaves its checkpoint to its next life, or to the timeout. With a
+// ShutdownTimeout it first hands in what it has begun to. One whose work is finite sets
+// FinalCheckpoint, so that Run returns nil only when a checkpoint has all of it.
 //
 // # What happens when something fails
 //

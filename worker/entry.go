@@ -30,8 +30,8 @@ type Entries = iter.Seq2[Entry, error]
 // and & as they are. Its results can be yielded as they are:
 //
 //	return func(yield func(worker.Entry, error) bool) {
-//		for user, count := range counts {
-//			if !yield(worker.Encode(user, count)) {
+//		for _, user := range users { // in the same order each time, as a map does not have it
+//			if !yield(worker.Encode(user.Name, user.Count)) {
 //				return
 //			}
 //		}
@@ -59,7 +59,8 @@ func FromMap[V any](m map[string]V) Entries {
 	}
 }
 
-// IntoMap puts what comes back into a map, beside what is in it.
+// IntoMap puts what comes back into a map, beside what is in it. Of keys that several tasks
+// have, as a [Share] may bring them, the last remains.
 func IntoMap[V any](m map[string]V, entries Entries) error {
 	for entry, err := range entries {
 		if err != nil {

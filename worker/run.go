@@ -31,13 +31,14 @@ var (
 
 // Run restores, then takes part in every checkpoint until ctx ends, Work returns, or nothing
 // can be done any more. It returns nil when Work did, the cause of ctx when that ended, and
-// otherwise an error of a callback or a [*Problem]:
+// otherwise an error of a callback, or one of these, which errors.Is finds:
 //
 //   - CodeStaleEpoch: the fleet has recovered since this worker started. Drop the state and
-//     run again, from the checkpoint that the recovery names.
+//     run again, with the key of that recovery.
 //   - CodeStaleAttempt: another life of this task has taken over. Stop.
-//   - CodeIdempotencyTargetDeleted: the checkpoint of RecoveryKey is gone. Recover again
-//     with a new key on all workers.
+//   - [ErrRecoveryKeyUsed], CodeIdempotencyTargetDeleted: RecoveryKey is of a former life, or its
+//     checkpoint is gone. Recover again with a new key on all workers.
+//   - CodeCheckpointDeleted: the checkpoint was deleted while it came back. Run again.
 //   - CodeJobNotFound: the job does not exist (yet), or was deleted.
 //   - Others are faults of the call, such as a TaskID that the server does not accept.
 //

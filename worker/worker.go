@@ -16,9 +16,10 @@ import (
 // Worker is one task of a job. Fill in URL, TaskID, Snapshot and Restore, and call Run. The
 // fields must not change while it runs.
 //
-// Callbacks that belong to a checkpoint get a context that is cancelled when the checkpoint
-// ends, with an [*Ended] as its cause, and when Run does. None of them is called twice at
-// the same time; Snapshot may run beside OnCompleted, OnAborted and Work.
+// Drain and Snapshot get a context that is cancelled when their checkpoint ends, with an [*Ended]
+// as its cause, and when Run does. The others get one that lasts as long as Run, but for Work,
+// and Run waits until all but Drain have returned. None of them is called twice at the same
+// time; Snapshot, its entries and Work may go on beside OnCompleted and OnAborted.
 type Worker struct {
 	// URL is where a server, or a load balancer before several, answers, such as
 	// "http://127.0.0.1:8080". It may have a path.
@@ -34,9 +35,9 @@ type Worker struct {
 	// still about is refused (CodeStaleAttempt) as soon as this one was heard. 0 sends none.
 	Attempt int64
 	// RecoveryKey, when set, begins with the recovery of the whole fleet: every worker gives
-	// the same key, one for each crash, and all get the same epoch and checkpoint. It has 1 to
-	// 255 visible ASCII characters. Empty, the worker goes on from the job's latest completed
-	// checkpoint by itself.
+	// the same key, a new one for each crash, and all get the same epoch and checkpoint. It has
+	// 1 to 255 visible ASCII characters. Empty, the worker goes on from the job's latest
+	// completed checkpoint by itself.
 	RecoveryKey string
 
 	// Restore is called once, before Work and the first Snapshot: with the checkpoint to go
@@ -47,7 +48,8 @@ type Worker struct {
 	// Snapshot takes the task's part of a cut. The cut is what the state is when it returns,
 	// so it should do no more than get hold of it, such as copy a map under its lock. The
 	// entries are encoded and sent after that, and read again from the start when the upload
-	// has to be repeated: they must be the same each time, whatever happens to the state.
+	// has to be repeated: they must be the same each time and in the same order, whatever happens
+	// to the state. Where they wait for something, they should heed the context, too.
 	// An error, also one of the entries, declines the checkpoint.
 	Snapshot func(ctx context.Context, checkpoint Checkpoint) (Entries, error)
 	// Work, if set, is called once the state is back, and runs beside everything else. Run
@@ -148,8 +150,9 @@ type Ended struct {
 type Reason string
 
 // The reasons of the contract, and three of the worker's own: ReasonCompleted is no failure,
-// ReasonNotIncluded that the checkpoint completed without this task's part, ReasonDeleted that
-// the checkpoint is gone and with it the record of how it ended.
+// ReasonNotIncluded that what this life handed in is not in the checkpoint, which completed
+// before, or has the part of a former life; ReasonDeleted that the checkpoint is gone and with
+// it the record of how it ended.
 const (
 	ReasonCompleted   Reason = "completed"
 	ReasonExpired     Reason = "expired"
