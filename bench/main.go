@@ -95,6 +95,7 @@ var comparisons = []struct {
 	run  func(*bench, context.Context) error
 }{
 	{"acks", (*bench).acks},
+	{"durable", (*bench).durable},
 }
 
 func run(ctx context.Context, arguments []string, out io.Writer) error {
@@ -156,4 +157,9 @@ func (b *bench) prepare(ctx context.Context) error {
 // sayf tells how far the run is.
 func (b *bench) sayf(format string, args ...any) {
 	_, _ = fmt.Fprintf(b.out, "%s  %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
+}
+
+// miss notes what cannot be measured here.
+func (b *bench) miss(what string) {
+	b.report.Missed = append(b.report.Missed, what)
 }

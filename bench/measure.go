@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,9 +45,8 @@ func read(s *system) reading {
 // loaded is a load with what it cost.
 type loaded struct {
 	load.Result
-	cpu         map[string]time.Duration // by process
-	own         time.Duration            // of the load generator
-	idle, steal float64                  // shares of the machine's time
+	cpu map[string]time.Duration // by process
+	own time.Duration            // of the load generator
 }
 
 // micros is the CPU time in µs that a process used for each request.
@@ -53,9 +54,9 @@ func (l loaded) micros(name string) float64 {
 	return float64(l.cpu[name].Microseconds()) / float64(l.Requests)
 }
 
-// run puts a load on a system.
-func (b *bench) run(ctx context.Context, s *system, options load.Options) (loaded, error) {
-	options.Address, options.Threads = s.address, b.loadThreads
+// run puts a load on a process of a system.
+func (b *bench) run(ctx context.Context, s *system, name string, options load.Options) (loaded, error) {
+	options.Address, options.Threads = s.addresses[name], b.loadThreads
 	if options.Count == 0 {
 		options.WarmUp, options.Duration = b.warmUp, b.duration
 	}
@@ -66,16 +67,26 @@ func (b *bench) run(ctx context.Context, s *system, options load.Options) (loade
 	if err != nil {
 		return loaded{}, err
 	}
-	if before.err != nil || after.err != nil {
-		return loaded{}, fmt.Errorf("%w, %w", before.err, after.err)
+	return b.between(before, after, result)
+}
+
+// between makes a load's costs of what the clocks showed before and after.
+func (b *bench) between(before, after reading, result load.Result) (loaded, error) {
+	if err := errors.Join(before.err, after.err); err != nil {
+		return loaded{}, err
 	}
 	l := loaded{Result: result, cpu: map[string]time.Duration{}, own: after.own - before.own}
-	for name, used := range after.cpu {
-		l.cpu[name] = used - before.cpu[name]
+	used := l.own
+	for name := range after.cpu {
+		l.cpu[name] = after.cpu[name] - before.cpu[name]
+		used += l.cpu[name]
 	}
-	l.idle, l.steal = after.machine.Since(before.machine)
-	b.report.Idle = append(b.report.Idle, l.idle)
-	b.report.Steal = append(b.report.Steal, l.steal)
+	share := after.machine.Since(before.machine)
+	b.report.Idle = append(b.report.Idle, share.Idle)
+	b.report.Steal = append(b.report.Steal, share.Steal)
+	// What neither this run nor nobody used was used by others.
+	own := used.Seconds() / (result.Elapsed.Seconds() * float64(runtime.NumCPU()))
+	b.report.Foreign = append(b.report.Foreign, max(0, 1-share.Idle-share.Steal-own))
 	return l, nil
 }
 
@@ -91,11 +102,20 @@ func (r rounds) micros(name string) report.Samples {
 }
 
 func (r rounds) p50() report.Samples {
-	return r.each(func(l loaded) float64 { return milliseconds(l.Percentile(0.50)) })
+	return r.latency(0.50)
 }
 
 func (r rounds) p99() report.Samples {
-	return r.each(func(l loaded) float64 { return milliseconds(l.Percentile(0.99)) })
+	return r.latency(0.99)
+}
+
+// latency is that in ms which the share p of the requests did not exceed. Not every target
+// is measured request by request.
+func (r rounds) latency(p float64) report.Samples {
+	if len(r) == 0 || len(r[0].Latencies) == 0 {
+		return nil
+	}
+	return r.each(func(l loaded) float64 { return milliseconds(l.Percentile(p)) })
 }
 
 func (r rounds) each(value func(loaded) float64) report.Samples {

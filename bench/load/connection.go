@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,8 +20,10 @@ type connection struct {
 	buffer []byte // what has come of the answer is buffer[:filled]
 	filled int
 	status int
-	start  int // of the body
-	end    int // of the body; 0 while the head is not whole
+
+	start   int // of the body; 0 while the head is not whole
+	end     int // of the body; 0 while that is not known
+	chunked bool
 }
 
 // dial opens a connection that does not block.
@@ -79,8 +82,13 @@ func (c *connection) read() (whole bool, err error) {
 		return false, fmt.Errorf("the server closed the connection after %.200q", c.buffer[:c.filled])
 	}
 	c.filled += n
-	if c.end == 0 {
+	if c.start == 0 {
 		if err := c.head(); err != nil {
+			return false, err
+		}
+	}
+	if c.chunked && c.end == 0 {
+		if err := c.joinChunks(); err != nil {
 			return false, err
 		}
 	}
@@ -94,6 +102,7 @@ var (
 	lineEnd      = []byte("\r\n")
 	headEnd      = []byte("\r\n\r\n")
 	lengthHeader = []byte("content-length:")
+	chunksHeader = []byte("transfer-encoding: chunked")
 )
 
 // head reads status and length once the head is whole.
@@ -120,8 +129,38 @@ func (c *connection) head() error {
 			c.end = c.start + length
 			return nil
 		}
+		if bytes.EqualFold(line, chunksHeader) {
+			c.chunked = true
+			return nil
+		}
 	}
-	return fmt.Errorf("the answer has no Content-Length: %.300q", head)
+	return fmt.Errorf("the answer does not tell its length: %.300q", head)
+}
+
+// joinChunks leaves the bare body in the buffer once the last chunk has come.
+func (c *connection) joinChunks() error {
+	var body []byte
+	for rest := c.buffer[c.start:c.filled]; ; {
+		line, after, found := bytes.Cut(rest, lineEnd)
+		if !found {
+			return nil
+		}
+		size, err := strconv.ParseUint(string(line), 16, 31)
+		if err != nil {
+			return fmt.Errorf("no chunk: %.100q", line)
+		}
+		if len(after) < int(size)+len(lineEnd) {
+			return nil
+		}
+		if size == 0 {
+			copy(c.buffer[c.start:], body)
+			c.filled = c.start + len(body)
+			c.end = c.filled
+			return nil
+		}
+		body = append(body, after[:size]...)
+		rest = after[int(size)+len(lineEnd):]
+	}
 }
 
 // number reads decimal digits; −1 when there is anything else.
@@ -139,4 +178,6 @@ func number(digits []byte) int {
 func (c *connection) body() []byte { return c.buffer[c.start:c.end] }
 
 // forget makes room for the next answer.
-func (c *connection) forget() { c.filled, c.status, c.start, c.end = 0, 0, 0, 0 }
+func (c *connection) forget() {
+	c.filled, c.status, c.start, c.end, c.chunked = 0, 0, 0, 0, false
+}

@@ -128,10 +128,10 @@ func Run(ctx context.Context, options Options) (Result, error) {
 		start()
 	} else {
 		start()
-		wait(ctx, r.WarmUp)
+		Wait(ctx, r.WarmUp)
 		begin()
 		r.phase.Store(measuring)
-		wait(ctx, r.Duration)
+		Wait(ctx, r.Duration)
 		r.phase.Store(draining)
 	}
 	elapsed := time.Since(began)
@@ -164,7 +164,8 @@ func call(f func()) {
 	}
 }
 
-func wait(ctx context.Context, d time.Duration) {
+// Wait returns after d, or when ctx ends.
+func Wait(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):

@@ -42,13 +42,19 @@ func MachineTicks() (Ticks, error) {
 	return t, nil
 }
 
-// Since gives the shares of time, 0 to 1, that were idle and stolen since before.
-func (t Ticks) Since(before Ticks) (idle, steal float64) {
+// Share is what part of the machine's time, 0 to 1, was idle and what part was stolen by
+// other machines on the same hardware.
+type Share struct {
+	Idle, Steal float64
+}
+
+// Since gives the shares since an earlier reading.
+func (t Ticks) Since(before Ticks) Share {
 	total := t.Total - before.Total
 	if total <= 0 {
-		return 0, 0
+		return Share{}
 	}
-	return (t.Idle - before.Idle) / total, (t.Steal - before.Steal) / total
+	return Share{Idle: (t.Idle - before.Idle) / total, Steal: (t.Steal - before.Steal) / total}
 }
 
 // Machine names the processor and the kernel.

@@ -17,12 +17,14 @@ type Report struct {
 	Rounds   int      `json:"rounds"`
 	Quick    bool     `json:"quick"`
 	Took     string   `json:"took"`
-	// Idle and Steal are shares of the machine's time while loads ran: their medians.
-	Idle   Samples  `json:"idle"`
-	Steal  Samples  `json:"steal"`
-	Rows   []Row    `json:"rows"`
-	Loads  []Load   `json:"loads"`
-	Missed []string `json:"notMeasured,omitempty"`
+	// Idle, Steal and Foreign are the shares of the machine's time, 0 to 1, that nobody used
+	// during each load, that other machines on the same hardware used, and other processes here.
+	Idle    Samples  `json:"idle"`
+	Steal   Samples  `json:"steal"`
+	Foreign Samples  `json:"foreign"`
+	Rows    []Row    `json:"rows"`
+	Loads   []Load   `json:"loads"`
+	Missed  []string `json:"notMeasured,omitempty"`
 }
 
 // Add appends a row.
@@ -71,6 +73,15 @@ func (r Row) Value() string { return r.Samples.Text(r.Unit) }
 
 // Samples are the values of one metric, one a round.
 type Samples []float64
+
+// Times multiplies each value.
+func (s Samples) Times(factor float64) Samples {
+	products := make(Samples, 0, len(s))
+	for _, value := range s {
+		products = append(products, factor*value)
+	}
+	return products
+}
 
 // Median is the middle value, 0 when there is none.
 func (s Samples) Median() float64 {

@@ -24,8 +24,8 @@ func (r *Report) headline() string {
 	if r.Quick {
 		kind = "quick, "
 	}
-	return fmt.Sprintf("%s, %s, %s%d rounds in %s; the machine was %.0f %% idle while loads ran, and %.1f %% stolen",
-		r.Date, r.Commit, kind, r.Rounds, r.Took, 100*r.Idle.Median(), 100*r.Steal.Median())
+	return fmt.Sprintf("%s, %s, %s%d rounds in %s; while loads ran, %.0f %% of the machine's time was idle, %.1f %% stolen, %.0f %% taken by other processes",
+		r.Date, r.Commit, kind, r.Rounds, r.Took, 100*r.Idle.Median(), 100*r.Steal.Median(), 100*r.Foreign.Median())
 }
 
 func (r *Report) goalTable() [][]string {
@@ -44,7 +44,7 @@ func (r *Report) loadTable() [][]string {
 	rows := append(make([][]string, 0, 1+len(r.Loads)),
 		[]string{"target", "connections", "req/s", "p50 ms", "p99 ms", "CPU µs a request", "load generator µs"})
 	for _, l := range r.Loads {
-		var cpu []string
+		cpu := make([]string, 0, len(l.CPU))
 		for _, name := range slices.Sorted(maps.Keys(l.CPU)) {
 			cpu = append(cpu, name+" "+figure(l.CPU[name].Median()))
 		}
