@@ -2,7 +2,6 @@ package fault
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,7 +15,8 @@ type Request struct {
 	At     time.Time
 	Method string
 	// Path is as it was sent, with its escapes and without the query.
-	Path   string
+	Path string
+	// Query and Header are shared by all copies: they are for reading.
 	Query  url.Values
 	Header http.Header
 	// Body is the part of the body that was read, at most its first 64 KiB. BodyBytes counts all of
@@ -100,10 +100,9 @@ func (r Requests) Where(yes func(Request) bool) Requests {
 	return found
 }
 
-// clone is a copy that the front does not write to.
+// clone is a copy that the front does not write to. It never writes to query and header.
 func (r *Request) clone() Request {
 	c := *r
-	c.Query, c.Header = maps.Clone(r.Query), r.Header.Clone()
 	c.Body, c.Answer = slices.Clip(r.Body), slices.Clip(r.Answer) // what comes later is appended behind them
 	return c
 }

@@ -11,26 +11,26 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
+	"github.com/checkpointd/checkpointd/internal/selftest"
 	"github.com/checkpointd/checkpointd/internal/server"
 )
 
 // commandLine is the configuration and what is asked instead of running.
 type commandLine struct {
 	server.Config
-
 	Healthcheck bool             `env:"-" help:"Ask the server at --listen whether it is alive, and exit 0 or 1."`
 	Version     kong.VersionFlag `env:"-" help:"Print the version and exit."`
 }
 
 func main() {
-	// Seconds would be too coarse to follow acknowledgements and deadlines.
-	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
+	if len(os.Args) > 1 && os.Args[1] == "selftest" { // with flags of its own, and none of the server's
+		os.Exit(selftest.Main(os.Args[2:]))
+	}
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" // seconds would be too coarse to follow deadlines
 	var cli commandLine
 	kong.Parse(&cli,
-		kong.Name("checkpointd"),
-		kong.Description("Coordinates checkpoints of stream workers over HTTP."),
-		kong.DefaultEnvars("CHECKPOINTD"),
-		kong.Vars{"version": server.Version()},
+		kong.Name("checkpointd"), kong.DefaultEnvars("CHECKPOINTD"), kong.Vars{"version": server.Version()},
+		kong.Description("Coordinates checkpoints of stream workers over HTTP. To test a worker: checkpointd selftest --help"),
 	)
 	if err := run(&cli); err != nil {
 		fmt.Fprintln(os.Stderr, "checkpointd:", err)
