@@ -18,11 +18,7 @@ type target struct {
 func (b *bench) interleave(ctx context.Context, targets []target) (map[string]rounds, error) {
 	results := map[string]rounds{}
 	for round := range b.rounds {
-		order := slices.Clone(targets)
-		if round%2 == 1 {
-			slices.Reverse(order)
-		}
-		for _, t := range order {
+		for _, t := range alternate(targets, round) {
 			l, err := t.run(ctx, t.connections)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", t.key(), err)
@@ -32,9 +28,18 @@ func (b *bench) interleave(ctx context.Context, targets []target) (map[string]ro
 		}
 	}
 	for _, t := range targets {
-		b.addLoad(t.name, t.connections, results[t.key()])
+		b.report.Loads = append(b.report.Loads, b.costs(t.name, t.connections, results[t.key()]))
 	}
 	return results, nil
+}
+
+// alternate gives the order of a round: what comes first in one comes last in the next.
+func alternate[T any](all []T, round int) []T {
+	order := slices.Clone(all)
+	if round%2 == 1 {
+		slices.Reverse(order)
+	}
+	return order
 }
 
 func (t target) key() string { return fmt.Sprintf("%s, %d", t.name, t.connections) }

@@ -58,6 +58,7 @@ type options struct {
 	loadThreads int
 	warmUp      time.Duration
 	duration    time.Duration
+	bulkEntries int
 	only        string
 }
 
@@ -75,9 +76,11 @@ func parse(arguments []string) (options, error) {
 		return o, fmt.Errorf("reading the flags: %w", err)
 	}
 	o.warmUp, o.duration = 500*time.Millisecond, 2500*time.Millisecond
+	o.bulkEntries = 1_000_000
 	rounds := 5
 	if o.quick {
 		o.warmUp, o.duration = 200*time.Millisecond, 800*time.Millisecond
+		o.bulkEntries = 400_000
 		rounds = 2
 	}
 	if o.rounds == 0 {
@@ -96,6 +99,8 @@ var comparisons = []struct {
 }{
 	{"acks", (*bench).acks},
 	{"durable", (*bench).durable},
+	{"bulk", (*bench).bulk},
+	{"memory", (*bench).memory},
 }
 
 func run(ctx context.Context, arguments []string, out io.Writer) error {

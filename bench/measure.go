@@ -47,6 +47,8 @@ type loaded struct {
 	load.Result
 	cpu map[string]time.Duration // by process
 	own time.Duration            // of the load generator
+	// repeats is how many transfers it was; 0 for requests.
+	repeats int
 }
 
 // micros is the CPU time in µs that a process used for each request.
@@ -101,10 +103,6 @@ func (r rounds) micros(name string) report.Samples {
 	return r.each(func(l loaded) float64 { return l.micros(name) })
 }
 
-func (r rounds) p50() report.Samples {
-	return r.latency(0.50)
-}
-
 func (r rounds) p99() report.Samples {
 	return r.latency(0.99)
 }
@@ -128,18 +126,15 @@ func (r rounds) each(value func(loaded) float64) report.Samples {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// addLoad puts a target into the second table.
-func (b *bench) addLoad(target string, connections int, r rounds) {
-	if len(r) == 0 {
-		return
-	}
+// costs is a line of the second table.
+func (b *bench) costs(target string, connections int, r rounds) report.Load {
 	l := report.Load{
-		Target: target, Connections: connections, PerSecond: r.perSecond(), P50: r.p50(), P99: r.p99(),
+		Target: target, Connections: connections, PerSecond: r.perSecond(), P50: r.latency(0.50), P99: r.latency(0.99),
 		CPU:    map[string]report.Samples{},
 		Loader: r.each(func(l loaded) float64 { return float64(l.own.Microseconds()) / float64(l.Requests) }),
 	}
 	for name := range r[0].cpu {
 		l.CPU[name] = r.micros(name)
 	}
-	b.report.Loads = append(b.report.Loads, l)
+	return l
 }

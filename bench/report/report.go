@@ -19,12 +19,14 @@ type Report struct {
 	Took     string   `json:"took"`
 	// Idle, Steal and Foreign are the shares of the machine's time, 0 to 1, that nobody used
 	// during each load, that other machines on the same hardware used, and other processes here.
-	Idle    Samples  `json:"idle"`
-	Steal   Samples  `json:"steal"`
-	Foreign Samples  `json:"foreign"`
-	Rows    []Row    `json:"rows"`
-	Loads   []Load   `json:"loads"`
-	Missed  []string `json:"notMeasured,omitempty"`
+	Idle    Samples `json:"idle"`
+	Steal   Samples `json:"steal"`
+	Foreign Samples `json:"foreign"`
+	Rows    []Row   `json:"rows"`
+	Loads   []Load  `json:"loads"`
+	// Transfers are in MB (1e6 bytes) in place of requests.
+	Transfers []Load   `json:"transfers"`
+	Missed    []string `json:"notMeasured,omitempty"`
 }
 
 // Add appends a row.
@@ -160,8 +162,8 @@ type Load struct {
 	Target      string  `json:"target"`
 	Connections int     `json:"connections"`
 	PerSecond   Samples `json:"requestsPerSecond"`
-	P50         Samples `json:"p50Ms"`
-	P99         Samples `json:"p99Ms"`
+	P50         Samples `json:"p50Ms,omitempty"`
+	P99         Samples `json:"p99Ms,omitempty"`
 	// CPU is µs a request of each process that took part.
 	CPU map[string]Samples `json:"cpuMicrosPerRequest"`
 	// Loader is that of the load generator.

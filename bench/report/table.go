@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -12,7 +13,7 @@ import (
 // WriteText writes the tables for a terminal.
 func (r *Report) WriteText(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "\n%s\n%s\n%s\n\n%s\n%s", r.headline(), r.Machine, strings.Join(r.Versions, ", "),
-		aligned(r.goalTable()), aligned(r.loadTable()))
+		aligned(r.goalTable()), aligned(r.loadTable())+"\n"+aligned(r.transferTable()))
 	if err != nil {
 		return fmt.Errorf("writing the table: %w", err)
 	}
@@ -44,16 +45,31 @@ func (r *Report) loadTable() [][]string {
 	rows := append(make([][]string, 0, 1+len(r.Loads)),
 		[]string{"target", "connections", "req/s", "p50 ms", "p99 ms", "CPU µs a request", "load generator µs"})
 	for _, l := range r.Loads {
-		cpu := make([]string, 0, len(l.CPU))
-		for _, name := range slices.Sorted(maps.Keys(l.CPU)) {
-			cpu = append(cpu, name+" "+figure(l.CPU[name].Median()))
-		}
 		rows = append(rows, []string{
-			l.Target, fmt.Sprint(l.Connections), l.PerSecond.Text(""), l.P50.Text(""), l.P99.Text(""),
-			strings.Join(cpu, ", "), figure(l.Loader.Median()),
+			l.Target, strconv.Itoa(l.Connections), l.PerSecond.Text(""), l.P50.Text(""), l.P99.Text(""), l.cpu(1), figure(l.Loader.Median()),
 		})
 	}
 	return rows
+}
+
+func (r *Report) transferTable() [][]string {
+	rows := append(make([][]string, 0, 1+len(r.Transfers)),
+		[]string{"transfer", "MB/s", "CPU ms a MB", "reader's or writer's ms a MB"})
+	for _, l := range r.Transfers {
+		rows = append(rows, []string{l.Target, l.PerSecond.Text(""), l.cpu(1000), figure(l.Loader.Median() / 1000)})
+	}
+	return rows
+}
+
+// cpu names what each process used, where it did anything.
+func (l *Load) cpu(divisor float64) string {
+	cpu := make([]string, 0, len(l.CPU))
+	for _, name := range slices.Sorted(maps.Keys(l.CPU)) {
+		if median := l.CPU[name].Median() / divisor; median >= 0.005 {
+			cpu = append(cpu, name+" "+figure(median))
+		}
+	}
+	return strings.Join(cpu, ", ")
 }
 
 // aligned pads the columns of a table.

@@ -31,6 +31,8 @@ func Run(ctx context.Context, redisAddress string, ready io.Writer) error {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /no-op", noOp)
+	mux.Handle("GET /scan", scanRestore(client))
+	mux.Handle("PUT /upload", plainUpload(client))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
