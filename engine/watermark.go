@@ -15,6 +15,8 @@ const NoWatermark = math.MinInt64
 type WatermarkState struct {
 	mu      sync.Mutex
 	current Watermark
+	// acted is the watermark that timers and windows were told of last.
+	acted int64
 }
 
 // Watermark is what a checkpoint has of a [WatermarkState].
@@ -28,7 +30,7 @@ type Watermark struct {
 
 // NewWatermarkState returns a state at [NoWatermark] that is not idle.
 func NewWatermarkState() *WatermarkState {
-	return &WatermarkState{current: Watermark{At: NoWatermark}}
+	return &WatermarkState{current: Watermark{At: NoWatermark}, acted: NoWatermark}
 }
 
 // Emit raises the watermark to a moment in milliseconds; it never falls. A stream that is
@@ -63,12 +65,23 @@ func (w *WatermarkState) Current() Watermark {
 func (w *WatermarkState) replay(to Watermark) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.current = to
+	w.current, w.acted = to, to.At
+}
+
+// rise tells whether the watermark is higher than it was when rise was called last, or
+// than what was restored since.
+func (w *WatermarkState) rise() (at int64, risen bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at, risen = w.current.At, w.current.At > w.acted
+	w.acted = at
+	return at, risen
 }
 
 // AssignTimestamps gives each record its event time, in milliseconds, and lets advance
 // move the watermark after each record has been worked on; nil never moves it, so that
 // timers and windows wait for the end of the input. See [Ascending] and [BoundedLateness].
+// What another goroutine raises meanwhile is acted on after the next record.
 //
 // Each consumption has a [WatermarkState] of its own, which is part of the checkpoints
 // under the first free one of the names watermark-1, watermark-2, …: to find it again after
@@ -93,10 +106,9 @@ func AssignTimestamps[T any](
 				if advance == nil {
 					return nil
 				}
-				before := state.Current().At
 				advance(state, record, at)
-				if now := state.Current().At; now > before {
-					return down.watermark(ctx, now)
+				if at, risen := state.rise(); risen {
+					return down.watermark(ctx, at)
 				}
 				return nil
 			},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -160,4 +161,33 @@ func TestTimersOfEventTimeFireWhenTheWatermarkReachesThem(t *testing.T) {
 		must(t, err)
 		equal(t, name, got, tc.want)
 	}
+}
+
+// A ticker may raise the watermark of a source that is silent, between two records.
+func TestAWatermarkThatRisesBetweenTwoRecordsClosesWindows(t *testing.T) {
+	t.Parallel()
+	var state *engine.WatermarkState
+	fetch := func(yield func(int) bool) {
+		for n := range 3 {
+			if n > 0 {
+				state.Emit(int64(10 * n))
+			}
+			if !yield(n) {
+				return
+			}
+		}
+	}
+	stream := engine.AssignTimestamps(engine.FromSeq(nil, fetch), self,
+		func(w *engine.WatermarkState, _ int, _ int64) { state = w })
+	var log []string
+	must(t, engine.Process(engine.KeyBy(stream, modulo(1)),
+		func(ctx context.Context, n int, out *engine.Output[string, int]) error {
+			log = append(log, fmt.Sprint("record ", n))
+			return out.AtEventTime(ctx, int64(10*n+10))
+		},
+		func(_ context.Context, timer engine.Timer[string], _ *engine.Output[string, int]) error {
+			log = append(log, fmt.Sprint("timer ", timer.At))
+			return nil
+		}).Each(t.Context(), ignore))
+	equal(t, "what happened", log, []string{"record 0", "record 1", "timer 10", "record 2", "timer 20", "timer 30"})
 }
