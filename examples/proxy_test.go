@@ -118,6 +118,12 @@ func refuse(status int, code, detail string) meddling {
 // drop breaks the connection off before the server has heard anything.
 func drop(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) }
 
+// page answers as a proxy does that has something to say to people.
+func page(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+	w.Header().Set("Content-Type", "text/html")
+	_, _ = io.WriteString(w, "<!doctype html>\n<title>Back soon</title>\n")
+}
+
 // lose lets the server do what is asked, and breaks the connection off before it is answered.
 func lose(_ http.ResponseWriter, r *http.Request, forward http.Handler) {
 	forward.ServeHTTP(httptest.NewRecorder(), r)

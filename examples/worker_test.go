@@ -60,7 +60,7 @@ func TestAWorkerComesBackToItsStateThroughAnswersThatAreLostAndCutOff(t *testing
 		between := meddle(t.T, server, map[string][]meddling{
 			asksJob:     {away, drop, cut},
 			asksRestore: {away, refuse(http.StatusBadGateway, "", ""), drop, cut},
-			asksPending: {away, drop, cut},
+			asksPending: {away, drop, page, cut},
 			uploads:     {away, drop, lose},
 		})
 		t.start(between.URL, awkward)

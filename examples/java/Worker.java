@@ -5,10 +5,12 @@ import java.net.URLEncoder;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -16,7 +18,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 
-/** java Worker.java URL TASK: goes on from the latest checkpoint, waits for the next ones, hands its state in. */
+/** java Worker.java URL TASK [ATTEMPT]: goes on from the latest checkpoint, waits for the next ones, hands its state in. */
 public class Worker {
     static final Set<String> ENDED = Set.of("checkpoint_completed", "checkpoint_expired", "checkpoint_aborted",
             "checkpoint_deleted", "checkpoint_not_found");
@@ -35,22 +37,24 @@ public class Worker {
     final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1)
             .connectTimeout(Duration.ofSeconds(10)).build();
     final Map<String, Object> state = new LinkedHashMap<>(Map.of("count", BigDecimal.ZERO));
+    final Map<String, Object> life = new LinkedHashMap<>();
     final String url, name, task;
 
-    Worker(String url, String name) {
+    Worker(String url, String name, String... attempt) {
         this.url = url;
         this.name = name;
         // A URLEncoder is for forms, where a space may be a plus; in a path it may not.
         task = URLEncoder.encode(name, StandardCharsets.UTF_8).replace("+", "%20");
+        for (var count : attempt) life.put("attempt", Long.valueOf(count));
     }
 
     public static void main(String[] arguments) throws InterruptedException {
-        new Worker(arguments[0], arguments[1]).run();
+        new Worker(arguments[0], arguments[1], Arrays.copyOfRange(arguments, 2, arguments.length)).run();
     }
 
     void run() throws InterruptedException {
         var job = (Map<?, ?>) call("GET", "/jobs/default", List.of()).get(0).get("status");
-        Object epoch = job.get("epoch");
+        life.put("epoch", job.get("epoch"));
         try {
             for (var entry : call("GET", "/checkpoints/latest/restore?taskId=" + task, List.of()))
                 state.put((String) entry.get("key"), entry.get("value"));
@@ -61,23 +65,27 @@ public class Worker {
             var pending = call("GET", "/checkpoints?status=pending&notAckedBy=" + task + "&wait=30", List.of());
             var found = new ArrayList<>((List<?>) pending.get(0).get("checkpoints"));
             Collections.reverse(found); // the oldest first
-            for (var checkpoint : found) takePart("/checkpoints/" + ((Map<?, ?>) checkpoint).get("checkpointId"), epoch);
+            for (var checkpoint : found) takePart("/checkpoints/" + ((Map<?, ?>) checkpoint).get("checkpointId"));
         }
     }
 
-    void takePart(String path, Object epoch) throws InterruptedException {
+    void takePart(String path) throws InterruptedException {
         try {
             // The work of a real worker would be beside this.
             state.computeIfPresent("count", (key, count) -> ((BigDecimal) count).add(BigDecimal.ONE));
             var part = new ArrayList<Object>();
             state.forEach((key, value) -> part.add(entry("key", key, "value", value)));
-            call("PUT", path + "/tasks/" + task + "/state?ack=true&epoch=" + epoch, part, "application/x-ndjson");
+            var upload = new StringBuilder(path + "/tasks/" + task + "/state?ack=true");
+            life.forEach((parameter, value) -> upload.append("&" + parameter + "=" + value));
+            call("PUT", upload.toString(), part, "application/x-ndjson");
         } catch (RuntimeException why) {
             var code = why instanceof Refused refused ? refused.code : "";
-            if (code.startsWith("stale_")) throw why; // the fleet has recovered without this worker
+            if (code.startsWith("stale_")) throw why; // the fleet has recovered, or a later life has taken over
             if (code.equals("ack_conflict") || ENDED.contains(code)) return; // it has the part, or is over: go on
+            var decline = entry("taskId", name, "reason", "" + why.getMessage());
+            decline.putAll(life);
             try {
-                call("POST", path + "/abort", List.of(entry("taskId", name, "epoch", epoch, "reason", "" + why.getMessage())));
+                call("POST", path + "/abort", List.of(decline));
             } catch (Refused refused) {
                 if (!ENDED.contains(refused.code)) throw refused;
             }
@@ -102,16 +110,20 @@ public class Worker {
         if (body.isEmpty()) request.method(method, BodyPublishers.noBody());
         else request.method(method, BodyPublishers.ofString(body)).header("Content-Type", media);
         while (true) {
+            HttpResponse<String> answer = null;
             try {
-                var answer = http.send(request.build(), BodyHandlers.ofString());
+                answer = http.send(request.build(), BodyHandlers.ofString());
                 if (answer.statusCode() == 200)
                     return answer.body().lines().map(line -> (Map<String, Object>) Json.read(line)).toList();
-                if (answer.statusCode() < 500 || answer.statusCode() == 507)
-                    throw new Refused((Map<String, Object>) Json.read(answer.body()));
-            } catch (IOException away) {
-                // not there, or broken off in the middle
+            } catch (IOException | IllegalArgumentException away) {
+                // not there, broken off in the middle, or a proxy's page and no JSON
             }
-            Thread.sleep(200);
+            int status = answer == null ? 503 : answer.statusCode();
+            if (status >= 400 && (status < 500 || status == 507))
+                throw new Refused((Map<String, Object>) Json.read(answer.body()));
+            System.err.println(method + " " + path + ": " + (answer == null ? "no answer" : status) + ", trying again");
+            var seconds = answer == null ? "" : answer.headers().firstValue("Retry-After").orElse("");
+            Thread.sleep(seconds.matches("[1-9][0-9]?") ? 1000 * Long.parseLong(seconds) : 200);
         }
     }
 

@@ -1,10 +1,10 @@
-// node worker.mjs URL TASK: goes on from the latest checkpoint, waits for the next ones, hands its state in.
+// node worker.mjs URL TASK [ATTEMPT]: goes on from the latest checkpoint, waits for the next ones, hands its state in.
 // JSON.parse makes doubles of all numbers: above 2^53, keep them as strings or as BigInt with a parser of your own.
-const [url, name] = process.argv.slice(2)
+const [url, name, attempt] = process.argv.slice(2)
 const task = encodeURIComponent(name)
 const state = new Map([['count', 0]])
 const ENDED = ['checkpoint_completed', 'checkpoint_expired', 'checkpoint_aborted', 'checkpoint_deleted', 'checkpoint_not_found']
-const pause = () => new Promise((resolve) => setTimeout(resolve, 200))
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 
 class Refused extends Error {
   constructor({ code, detail }) {
@@ -17,18 +17,17 @@ class Refused extends Error {
 async function call(method, path, lines, media = 'application/json') {
   const body = lines?.map((line) => JSON.stringify(line) + '\n').join('')
   for (;;) {
-    let answer, text
+    let answer, text, retryAfter
     try {
       const headers = body === undefined ? {} : { 'Content-Type': media }
       answer = await fetch(url + path, { method, body, headers, signal: AbortSignal.timeout(90_000) })
+      retryAfter = Number(answer.headers.get('Retry-After')) * 1000
       text = await answer.text()
-    } catch {
-      await pause() // not there, or broken off in the middle
-      continue
-    }
-    if (answer.ok) return text.split('\n').filter(Boolean).map((line) => JSON.parse(line))
-    if (answer.status < 500 || answer.status === 507) throw new Refused(JSON.parse(text))
-    await pause()
+      if (answer.ok) return text.split('\n').filter(Boolean).map((line) => JSON.parse(line))
+    } catch {} // not there, broken off in the middle, or a proxy's page and no JSON
+    if (answer?.status >= 400 && (answer.status < 500 || answer.status === 507)) throw new Refused(JSON.parse(text))
+    console.error(`${method} ${path}: ${answer?.status ?? 'no answer'}, trying again`)
+    await pause(retryAfter || 200)
   }
 }
 
@@ -52,26 +51,26 @@ async function listen() {
     clearTimeout(timer)
     listening = false
     wake()
-    await pause()
+    await pause(200)
   }
 }
 
-async function takePart(id, epoch) {
+async function takePart(id, life) {
   try {
     state.set('count', state.get('count') + 1) // the work of a real worker would be beside this
     const part = [...state].map(([key, value]) => ({ key, value }))
-    await call('PUT', `/checkpoints/${id}/tasks/${task}/state?ack=true&epoch=${epoch}`, part, 'application/x-ndjson')
+    await call('PUT', `/checkpoints/${id}/tasks/${task}/state?ack=true&${new URLSearchParams(life)}`, part, 'application/x-ndjson')
   } catch (why) {
-    if (why.code?.startsWith('stale_')) throw why // the fleet has recovered without this worker
+    if (why.code?.startsWith('stale_')) throw why // the fleet has recovered, or a later life is about
     if (why.code === 'ack_conflict' || ENDED.includes(why.code)) return // it has the part, or is over: go on
-    await call('POST', `/checkpoints/${id}/abort`, [{ taskId: name, epoch, reason: why.message }]).catch((refused) => {
+    await call('POST', `/checkpoints/${id}/abort`, [{ taskId: name, reason: why.message, ...life }]).catch((refused) => {
       if (!ENDED.includes(refused.code)) throw refused
     })
   }
 }
 
 const [job] = await call('GET', '/jobs/default')
-const { epoch } = job.status
+const life = { epoch: job.status.epoch, ...(attempt && { attempt: Number(attempt) }) }
 const part = await call('GET', `/checkpoints/latest/restore?taskId=${task}`).catch((refused) => {
   if (['no_completed_checkpoint', 'task_not_in_checkpoint'].includes(refused.code)) return []
   throw refused
@@ -81,6 +80,6 @@ listen()
 for (;;) {
   const woken = new Promise((resolve) => (wake = resolve)) // before the question: what comes meanwhile counts
   const [{ checkpoints }] = await call('GET', `/checkpoints?status=pending&notAckedBy=${task}&wait=${listening ? 0 : 30}`)
-  for (const { checkpointId } of checkpoints.reverse()) await takePart(checkpointId, epoch)
+  for (const { checkpointId } of checkpoints.reverse()) await takePart(checkpointId, life)
   if (checkpoints.length === 0 && listening) await woken
 }
