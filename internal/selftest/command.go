@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	if a.JSON {
 		progress = errOut
 	}
-	driver := Driver(nil)
+	var driver Driver
 	if len(a.Worker) > 0 {
 		driver = Command(a.Worker, errOut)
 	} else {

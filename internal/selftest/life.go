@@ -19,7 +19,7 @@ type Life struct {
 	URL, Task, Job string
 	// Number counts the lives, from 1.
 	Number int
-	// Asked is closed when the kit has seen that the life has begun, by what it asked for.
+	// Asked is closed when the worker asked for what workers ask for at the start of a life.
 	Asked <-chan struct{}
 }
 
@@ -57,7 +57,7 @@ func (c *command) Start(_ context.Context, life Life) error {
 	for i, arg := range c.args {
 		args[i] = fill.Replace(arg)
 	}
-	process := exec.Command(args[0], args[1:]...) //nolint:gosec,noctx // The author's own command; Kill ends it, with all that it started.
+	process := exec.Command(args[0], args[1:]...) //nolint:noctx // The author's own command; Kill ends it, with all that it started.
 	process.Env = append(os.Environ(), "CHECKPOINTD_URL="+life.URL, "CHECKPOINTD_TASK="+life.Task, "CHECKPOINTD_JOB="+life.Job,
 		"CHECKPOINTD_ATTEMPT="+attempt, "CHECKPOINTD_RECOVERY_KEY="+life.RecoveryKey())
 	process.Stdout, process.Stderr = c.out, c.out
@@ -119,8 +119,8 @@ type prompt struct {
 	lines <-chan struct{} // a line was entered; closed at the end of input
 }
 
-// Prompt asks a person to start the worker, and to kill it. A restart has happened when Enter
-// is pressed, or when the worker asks for what workers ask for at their start.
+// Prompt asks a person to start the worker, and to kill it. A restart has happened when Enter is
+// pressed; where the input has ended, when the worker asks for what workers ask for at their start.
 func Prompt(in io.Reader, out io.Writer) Driver {
 	lines := make(chan struct{})
 	go func() { // it ends with the process when nothing is entered
@@ -134,23 +134,31 @@ func Prompt(in io.Reader, out io.Writer) Driver {
 
 func (p *prompt) Start(ctx context.Context, life Life) error {
 	if life.Number == 1 {
-		fmt.Fprintf(p.out, "→ Start your worker now: URL %s, task %q, job %q.\n", life.URL, life.Task, life.Job)
+		say(p.out, "→ Start your worker now: URL %s, task %q, job %q.\n", life.URL, life.Task, life.Job)
 		return nil
 	}
-	fmt.Fprint(p.out, "→ Kill your worker (kill -9) if it still runs, start it again, then press Enter.\n")
-	lines := p.lines
-	for {
+	for drained := false; !drained; { // an Enter from before is about nothing
 		select {
-		case _, open := <-lines:
-			if open {
-				return nil
-			}
-			lines = nil // there is nobody to press it
-		case <-life.Asked:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case _, open := <-p.lines:
+			drained = !open
+		default:
+			drained = true
 		}
+	}
+	say(p.out, "→ Kill your worker (kill -9) if it still runs, start it again, then press Enter.\n")
+	select {
+	case _, open := <-p.lines:
+		if open {
+			return nil
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select { // there is nobody to press it
+	case <-life.Asked:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 )
@@ -126,14 +127,15 @@ func (p *play) malformed() {
 			} `json:"errors"`
 		}
 		_ = json.Unmarshal(request.Answer, &problem) // it was read for its code before
-		what := fmt.Sprintf("It sent a request that is refused as %s: %s %s. %s", code, request.Method, request.Path, problem.Detail)
+		var what strings.Builder
+		fmt.Fprintf(&what, "It sent a request that is refused as %s: %s %s. %s", code, request.Method, request.Path, problem.Detail)
 		for _, place := range problem.Errors {
 			if place.Line > 0 {
-				what += fmt.Sprintf(" Line %d:", place.Line)
+				fmt.Fprintf(&what, " Line %d:", place.Line)
 			}
-			what += " " + place.Pointer + place.Parameter + " " + place.Detail
+			what.WriteString(" " + place.Pointer + place.Parameter + " " + place.Detail)
 		}
-		p.wrong(what, "What is refused is not stored.", "Correct the request: docs/errors.md says what "+code+" asks of you, api/openapi.yaml has an example of each call.")
+		p.wrong(what.String(), "What is refused is not stored.", "Correct the request: docs/errors.md says what "+code+" asks of you, api/openapi.yaml has an example of each call.")
 		return
 	}
 }

@@ -83,6 +83,7 @@ func (p *play) outdated(ctx context.Context, since int, code, why, do string) er
 	if err != nil {
 		return err
 	}
+	patience := p.timeout
 	p.well = false // until it has begun another life
 	for range chances {
 		if p.exited() {
@@ -93,7 +94,7 @@ func (p *play) outdated(ctx context.Context, since int, code, why, do string) er
 		if err != nil {
 			return err
 		}
-		err = p.until(ctx, mark, p.timeout, func(r fault.Requests) bool {
+		err = p.until(ctx, mark, patience, func(r fault.Requests) bool {
 			return len(stale(r)) > 0 || len(sends(r, id).Where(func(r fault.Request) bool { return r.Whole })) > 0
 		})
 		if err == nil {
@@ -127,6 +128,9 @@ func (p *play) outdated(ctx context.Context, since int, code, why, do string) er
 			p.wrong(fmt.Sprintf("It neither ended nor began anew within %s, and takes part in nothing.", p.timeout),
 				"It looks alive to whatever watches over it, and nobody starts it again.", do)
 			return nil
+		}
+		if p.driver.Exited() == nil { // one that a person watches has stopped when it is silent
+			patience = min(p.timeout, 2*settling)
 		}
 		if anew && code == "stale_epoch" {
 			well, err := p.takesPart(ctx)

@@ -98,11 +98,14 @@ func (p *play) quiet(ctx context.Context) error {
 
 // watch lets some time pass, and tells whether the worker ended meanwhile.
 func (p *play) watch(ctx context.Context, d time.Duration) error {
-	err := p.until(ctx, 0, d, func(fault.Requests) bool { return false })
-	if errors.Is(err, errLate) {
+	select {
+	case <-time.After(d):
 		return nil
+	case <-p.driver.Exited():
+		return errExited
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return err
 }
 
 func (p *play) mark() int { return len(p.front.Requests()) }

@@ -2,7 +2,6 @@ package selftest
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -69,29 +68,31 @@ func shown(requests fault.Requests, since time.Time) []string {
 	return lines
 }
 
-// write prints a result as it is read.
-func (r *Result) write(out io.Writer) {
-	fmt.Fprintf(out, "%-8s%s: %s\n", map[Outcome]string{
+// String is a result as it is read.
+func (r *Result) String() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%-8s%s: %s\n", map[Outcome]string{
 		Passed: "passed", Advice: "passed", Failed: "FAILED", Skipped: "skipped",
 	}[r.Outcome], r.Name, r.Title)
 	if r.Note != "" {
-		fmt.Fprintln(out, "        "+r.Note)
+		fmt.Fprintln(&out, "        "+r.Note)
 	}
 	for _, finding := range r.Findings {
 		level := "advice: "
 		if finding.Must {
 			level = "wrong:  "
 		}
-		fmt.Fprintln(out, "        "+level+finding.What)
+		fmt.Fprintln(&out, "        "+level+finding.What)
 		if finding.Why != "" {
-			fmt.Fprintln(out, "        why:    "+finding.Why)
+			fmt.Fprintln(&out, "        why:    "+finding.Why)
 		}
-		fmt.Fprintln(out, "        do:     "+finding.Do)
+		fmt.Fprintln(&out, "        do:     "+finding.Do)
 	}
 	if r.Outcome == Failed && len(r.Requests) > 0 {
-		fmt.Fprintln(out, "        requests of your worker:")
-		fmt.Fprintln(out, "          "+strings.Join(r.Requests, "\n          "))
+		fmt.Fprintln(&out, "        requests of your worker:")
+		fmt.Fprintln(&out, "          "+strings.Join(r.Requests, "\n          "))
 	}
+	return out.String()
 }
 
 // summary is the last line.

@@ -83,7 +83,7 @@ func freePort() int {
 	if err != nil {
 		return 9091
 	}
-	defer listener.Close() //nolint:errcheck // Nobody ever connected.
+	defer listener.Close()
 	at, _ := listener.Addr().(*net.TCPAddr)
 	return at.Port
 }
@@ -148,7 +148,7 @@ func (s *stage) call(ctx context.Context, method, path string, body, into any) e
 	if err != nil {
 		return fmt.Errorf("the kit's own server: %w", err)
 	}
-	defer response.Body.Close() //nolint:errcheck // It was read only.
+	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	if err != nil {
 		return fmt.Errorf("the kit's own server: %s %s: %w", method, path, err)

@@ -29,7 +29,7 @@ type sloppy struct {
 	habits
 	selftest.Life
 
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // It is that of its one life.
 	client *http.Client
 	epoch  int64
 	count  int
