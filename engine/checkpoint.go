@@ -89,6 +89,23 @@ func (cp *Checkpoint) part(name string) (part, bool) {
 	return cp.parts[i], true
 }
 
+// with is the checkpoint with some parts in another form; itself, if none is. So the entries
+// that a large state was made of are not kept beside it.
+func (cp *Checkpoint) with(parts ...part) *Checkpoint {
+	other := cp
+	for _, p := range parts {
+		i := slices.IndexFunc(cp.parts, func(has part) bool { return has.name == p.name })
+		if _, raw := cp.parts[i].value.(stored); !raw {
+			continue
+		}
+		if other == cp {
+			other = &Checkpoint{id: cp.id, at: cp.at, parts: slices.Clone(cp.parts)}
+		}
+		other.parts[i] = p
+	}
+	return other
+}
+
 // Read returns the state of a source: what its snapshot function returned, or for a
 // [KeyedStore] a map[K]V. It fails with [ErrNoSource] when the checkpoint has none, and
 // when it is of another type. What it returns is shared with the checkpoint, except for

@@ -12,9 +12,25 @@ import (
 // codec turns the payload of one kind of source into entries and back.
 type codec interface {
 	encode(payload any) iter.Seq2[Entry, error]
-	decode(entries stored) (any, error)
+	decoder() decoder
 	// keyed tells whether there is an entry a key, or a single one.
 	keyed() bool
+}
+
+// decoder makes a payload of entries, one after the other.
+type decoder interface {
+	add(e Entry) error
+	payload() (any, error)
+}
+
+func decode(c codec, entries stored) (any, error) {
+	d := c.decoder()
+	for _, e := range entries {
+		if err := d.add(e); err != nil {
+			return nil, err
+		}
+	}
+	return d.payload()
 }
 
 // stored is the payload of a checkpoint that came from elsewhere: nobody knows its type
@@ -60,7 +76,16 @@ func (storedCodec) encode(payload any) iter.Seq2[Entry, error] {
 	return s.all
 }
 
-func (storedCodec) decode(entries stored) (any, error) { return entries, nil }
+func (storedCodec) decoder() decoder { return new(storedDecoder) }
+
+type storedDecoder struct{ entries stored }
+
+func (d *storedDecoder) add(e Entry) error {
+	d.entries = append(d.entries, e)
+	return nil
+}
+
+func (d *storedDecoder) payload() (any, error) { return d.entries, nil }
 
 func (storedCodec) keyed() bool { return true } // unless it looks otherwise
 
@@ -78,21 +103,34 @@ func (valueCodec[P]) encode(payload any) iter.Seq2[Entry, error] {
 	}
 }
 
-func (valueCodec[P]) decode(entries stored) (any, error) {
-	var payload P
-	if len(entries) != 1 || entries[0].Key != "" {
-		return nil, errors.New("decode: want a single entry with an empty key")
+func (valueCodec[P]) decoder() decoder { return new(valueDecoder[P]) }
+
+type valueDecoder[P any] struct {
+	value P
+	seen  bool
+}
+
+var errNoSingle = errors.New("decode: want a single entry with an empty key")
+
+func (d *valueDecoder[P]) add(e Entry) error {
+	if d.seen || e.Key != "" {
+		return errNoSingle
 	}
-	if err := unmarshal(entries[0].Value, &payload); err != nil {
-		return nil, err
+	d.seen = true
+	return unmarshal(e.Value, &d.value)
+}
+
+func (d *valueDecoder[P]) payload() (any, error) {
+	if !d.seen {
+		return nil, errNoSingle
 	}
-	return payload, nil
+	return d.value, nil
 }
 
 func (valueCodec[P]) keyed() bool { return false }
 
 // keyedCodec keeps an entry a key.
-type keyedCodec[K comparable, V any] struct{}
+type keyedCodec[K comparable, V any] struct{ clone func(V) V }
 
 func (keyedCodec[K, V]) keyed() bool { return true }
 
@@ -130,21 +168,31 @@ func (keyedCodec[K, V]) encode(payload any) iter.Seq2[Entry, error] {
 	}
 }
 
-func (keyedCodec[K, V]) decode(entries stored) (any, error) {
-	t := newTrie[K, V]()
-	for _, e := range entries {
-		key, err := parseKey[K](e.Key)
-		if err != nil {
-			return nil, err
-		}
-		if _, there := t.get(key); there {
-			return nil, fmt.Errorf("decode: the key %q is there twice", e.Key)
-		}
-		var value V
-		if err := unmarshal(e.Value, &value); err != nil {
-			return nil, fmt.Errorf("the value of %q: %w", e.Key, err)
-		}
-		t.set(key, value)
+func (c keyedCodec[K, V]) decoder() decoder {
+	return &keyedDecoder[K, V]{entries: newTrie[K, V](), clone: c.clone}
+}
+
+type keyedDecoder[K comparable, V any] struct {
+	entries trie[K, V]
+	clone   func(V) V
+}
+
+func (d *keyedDecoder[K, V]) add(e Entry) error {
+	key, err := parseKey[K](e.Key)
+	if err != nil {
+		return err
 	}
-	return frozen[K, V]{entries: t.freeze()}, nil
+	if _, there := d.entries.get(key); there {
+		return fmt.Errorf("decode: the key %q is there twice", e.Key)
+	}
+	var value V
+	if err := unmarshal(e.Value, &value); err != nil {
+		return fmt.Errorf("the value of %q: %w", e.Key, err)
+	}
+	d.entries.set(key, value)
+	return nil
+}
+
+func (d *keyedDecoder[K, V]) payload() (any, error) {
+	return frozen[K, V]{entries: d.entries.freeze(), clone: d.clone}, nil
 }

@@ -69,7 +69,7 @@ func NewKeyedStore[K comparable, V any](
 	if c == nil {
 		return s, nil
 	}
-	err := c.register(ctx, newSource(name, keyedCodec[K, V]{},
+	err := c.register(ctx, newSource(name, keyedCodec[K, V]{s.clone},
 		func(context.Context) (frozen[K, V], error) {
 			return frozen[K, V]{entries: s.entries.freeze(), clone: s.clone}, nil
 		},

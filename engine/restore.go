@@ -29,12 +29,13 @@ func (c *Coordinator) Restore(ctx context.Context, id int64) error {
 // by [NewCheckpoint]. It is not retained, and ids go on as before.
 func (c *Coordinator) Adopt(ctx context.Context, cp *Checkpoint) error {
 	err := c.exclusively(ctx, func(ctx context.Context) error {
-		if err := c.replace(ctx, cp); err != nil {
+		taken, err := c.replace(ctx, cp)
+		if err != nil {
 			return err
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.restored = cp
+		c.restored = cp.with(taken...)
 		return nil
 	})
 	if err != nil {
@@ -44,15 +45,16 @@ func (c *Coordinator) Adopt(ctx context.Context, cp *Checkpoint) error {
 }
 
 // Restored returns the checkpoint that was restored last, nil before the first restore.
-// What windows had in it is seen here and nowhere else, see [Bucket].
+// What windows had in it is seen here and nowhere else, see [Bucket]. Of stored entries it
+// keeps what a source made of them, so [Read] wants the source's own type.
 func (c *Coordinator) Restored() *Checkpoint {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.restored
 }
 
-// replace restores all or nothing.
-func (c *Coordinator) replace(ctx context.Context, cp *Checkpoint) error {
+// replace restores all or nothing, and returns what the sources took.
+func (c *Coordinator) replace(ctx context.Context, cp *Checkpoint) ([]part, error) {
 	var sources []*source
 	var parts []part
 	for _, s := range c.sources {
@@ -62,7 +64,7 @@ func (c *Coordinator) replace(ctx context.Context, cp *Checkpoint) error {
 	}
 	before, err := snapshots(ctx, sources)
 	if err != nil {
-		return fmt.Errorf("to be able to undo: %w", err)
+		return nil, fmt.Errorf("to be able to undo: %w", err)
 	}
 	done, touched := false, 0
 	defer func() {
@@ -72,18 +74,18 @@ func (c *Coordinator) replace(ctx context.Context, cp *Checkpoint) error {
 	}()
 	for i, s := range sources {
 		touched = i + 1
-		if err = s.take(ctx, parts[i]); err != nil {
-			return errors.Join(err, undo(ctx, sources[:touched], before))
+		if parts[i], err = s.take(ctx, parts[i]); err != nil {
+			return nil, errors.Join(err, undo(ctx, sources[:touched], before))
 		}
 	}
 	done = true
-	return nil
+	return parts, nil
 }
 
 func undo(ctx context.Context, sources []*source, before []part) error {
 	var errs []error
 	for i, s := range sources {
-		if err := s.take(ctx, before[i]); err != nil {
+		if _, err := s.take(ctx, before[i]); err != nil {
 			errs = append(errs, fmt.Errorf("undo: %w", err))
 		}
 	}

@@ -65,23 +65,26 @@ func newSource[P any](
 	}
 }
 
-// take restores a part, decoding it first if it came from elsewhere.
-func (s *source) take(ctx context.Context, p part) error {
-	payload, err := s.payload(p)
+// take restores a part, decoding it first if it came from elsewhere, and returns it as it
+// is then.
+func (s *source) take(ctx context.Context, p part) (part, error) {
+	p, err := s.decoded(p)
 	if err == nil {
-		err = s.restore(ctx, payload)
+		err = s.restore(ctx, p.value)
 	}
 	if err != nil {
-		return fmt.Errorf("restore %q: %w", s.name, err)
+		return p, fmt.Errorf("restore %q: %w", s.name, err)
 	}
-	return nil
+	return p, nil
 }
 
-func (s *source) payload(p part) (any, error) {
-	if entries, ok := p.value.(stored); ok {
-		return s.codec.decode(entries)
+func (s *source) decoded(p part) (part, error) {
+	entries, ok := p.value.(stored)
+	if !ok {
+		return p, nil
 	}
-	return p.value, nil
+	value, err := decode(s.codec, entries)
+	return part{name: p.name, value: value, codec: s.codec}, err
 }
 
 func (c *Coordinator) register(ctx context.Context, s *source) error {
@@ -114,16 +117,19 @@ func (c *Coordinator) add(ctx context.Context, s *source) error {
 	if c.index(s.name) >= 0 {
 		return ErrDuplicate
 	}
-	if c.restored != nil {
-		if p, ok := c.restored.part(s.name); ok {
-			if err := s.take(ctx, p); err != nil {
+	restored := c.restored
+	if restored != nil {
+		if p, ok := restored.part(s.name); ok {
+			taken, err := s.take(ctx, p)
+			if err != nil {
 				return err
 			}
+			restored = restored.with(taken)
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sources = append(c.sources, s)
+	c.sources, c.restored = append(c.sources, s), restored
 	return nil
 }
 

@@ -142,7 +142,7 @@ func handOver(cp *engine.Checkpoint, source string, yield func(Entry, error) boo
 // restore brings the engine back. A fresh start is an empty checkpoint: it leaves everything
 // as it is, and a second life of the same coordinator is known by it.
 func (b bridge) restore(ctx context.Context, from Checkpoint, entries Entries) error {
-	parts := make(map[string][]engine.Entry)
+	loader, there := b.engine.NewLoader(from.ID, time.Time{}), make(map[string]bool)
 	for entry, err := range entries {
 		if err != nil {
 			return err
@@ -151,21 +151,25 @@ func (b bridge) restore(ctx context.Context, from Checkpoint, entries Entries) e
 		if err != nil {
 			return err
 		}
-		part := parts[key.source] // of an empty store there is no entry, but a part
-		if !key.empty {
-			part = append(part, engine.Entry{Key: key.key, Value: entry.Value})
+		there[key.source] = true
+		part := []engine.Entry{{Key: key.key, Value: entry.Value}}
+		if key.empty {
+			part = nil
 		}
-		parts[key.source] = part
+		if err := loader.Add(key.source, part...); err != nil {
+			return err
+		}
 	}
 	if b.engine.Restored() != nil {
 		// What has no state in the checkpoint would keep that of the former life.
-		missing := slices.DeleteFunc(b.engine.Sources(), func(source string) bool {
-			_, there := parts[source]
-			return there
-		})
+		missing := slices.DeleteFunc(b.engine.Sources(), func(source string) bool { return there[source] })
 		if len(missing) > 0 {
 			return fmt.Errorf("the engine has had a life before, and the checkpoint has nothing to take its sources %q back to: begin with a new coordinator", missing)
 		}
 	}
-	return b.engine.Adopt(ctx, engine.NewCheckpoint(from.ID, time.Time{}, parts))
+	cp, err := loader.Checkpoint()
+	if err != nil {
+		return err
+	}
+	return b.engine.Adopt(ctx, cp)
 }
