@@ -158,11 +158,20 @@ type life struct {
 // start runs the worker, until the test ends if need be.
 func (t leg) start(url, task string) *life {
 	t.Helper()
-	source, err := filepath.Abs(t.file)
+	return t.run(t.arguments(t.file), url, task)
+}
+
+// arguments are the command that runs a source.
+func (t leg) arguments(source string) []string {
+	t.Helper()
+	source, err := filepath.Abs(source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return t.run(source, url, task)
+	if len(t.command) == 0 {
+		return []string{build(t.T, source)}
+	}
+	return append(slices.Clone(t.command), source)
 }
 
 // startFailing runs the worker with a snapshot that fails once.
@@ -179,17 +188,13 @@ func (t leg) startFailing(url, task string) *life {
 	if err := os.WriteFile(copied, []byte(strings.Replace(string(text), t.snapshot, t.failing+t.snapshot, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return t.run(copied, url, task)
+	return t.run(t.arguments(copied), url, task)
 }
 
-func (t leg) run(source, url, task string) *life {
+func (t leg) run(arguments []string, url, task string) *life {
 	t.Helper()
-	arguments := append(slices.Clone(t.command), source, url, task)
-	if len(t.command) == 0 {
-		arguments = []string{build(t.T, source), url, task}
-	}
 	life := &life{done: make(chan struct{})}
-	life.command = exec.CommandContext(context.WithoutCancel(t.Context()), arguments[0], arguments[1:]...)
+	life.command = exec.CommandContext(context.WithoutCancel(t.Context()), arguments[0], append(arguments[1:], url, task)...)
 	life.command.Stdout, life.command.Stderr = &life.said, &life.said
 	if err := life.command.Start(); err != nil {
 		t.Fatal(err)

@@ -11,5 +11,5 @@ while :; do
 	id=$(curl -sS "$url/checkpoints?status=pending&notAckedBy=$task&limit=1&wait=30" | sed -n 's/.*"checkpointId":\([0-9]*\).*/\1/p')
 	[ -n "$id" ] || { sleep 0.2; continue; } # nothing to do yet, or the server is away
 	count=$((count + 1))                     # the work of a real worker would be here
-	curl -sS -o /dev/null -H 'Content-Type: application/json' -d "{\"taskId\":\"$task\",\"state\":{\"count\":$count}}" "$url/checkpoints/$id/acks"
+	curl -fsS -o /dev/null -H 'Content-Type: application/json' -d "{\"taskId\":\"$task\",\"state\":{\"count\":$count}}" "$url/checkpoints/$id/acks" || sleep 0.2
 done
