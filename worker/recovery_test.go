@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,6 +91,7 @@ func TestAKeyThatIsUsedInASecondLifeTakesNothingBack(t *testing.T) {
 	life, _ = c.run(t) // nothing has completed, so it goes on from the same
 	takesPart(t, server, c, 1)
 	life.stop()
+	c.Work = func(context.Context) error { return nil }
 	if err := c.Run(t.Context()); !errors.Is(err, worker.ErrRecoveryKeyUsed) {
 		t.Errorf("a life with a key that is used up ended with %v", err)
 	}
@@ -97,6 +101,34 @@ func TestAKeyThatIsUsedInASecondLifeTakesNothingBack(t *testing.T) {
 	}
 	if len(c.restored) > 0 {
 		t.Error("such a life brought something back")
+	}
+}
+
+func TestACheckpointThatIsDeletedBeforeItCameBackIsToldAsAKeyThatIsUsedUp(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	c := newCounter(t, server, "task-1")
+	life, _ := c.run(t)
+	takesPart(t, server, c, 2)
+	life.stop()
+	proxy := newProxy(t, server)
+	asked, deleted := make(chan struct{}), make(chan struct{})
+	var times atomic.Int64
+	proxy.set(func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/restore") && times.Add(1) == 1 {
+			close(asked)
+			<-deleted
+		}
+		return true
+	})
+	c.URL, c.RecoveryKey = proxy.url, "crash-1"
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(t.Context()) }()
+	receive(t, asked)
+	server.Delete(1)
+	close(deleted)
+	if err := receive(t, ended); !errors.Is(err, worker.CodeIdempotencyTargetDeleted) {
+		t.Errorf("the worker ended with %v", err)
 	}
 }
 

@@ -236,6 +236,7 @@ func TestARestoreThatEndsEarlyIsAnErrorAlsoWhereNobodyToldTheLength(t *testing.T
 	})
 	c := newCounter(t, server, "task-1")
 	c.URL = proxy.url
+	c.Work = func(context.Context) error { return nil }
 	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "1 entries arrived of 2") {
 		t.Errorf("the worker ended with %v", err)
 	}

@@ -41,9 +41,10 @@ type Worker struct {
 	RecoveryKey string
 
 	// Restore is called once, before Work and the first Snapshot: with the checkpoint to go
-	// on from and the task's part of it, or on a fresh start with the ID None and no
-	// entries. The entries arrive while they are read; they can be ranged over once, and a
-	// connection that breaks meanwhile is resumed where it was. An error ends Run.
+	// on from and the task's part of it (see Share and Shared for more), or on a fresh start
+	// with the ID None and no entries. The entries arrive while they are read; they can be
+	// ranged over once, and a connection that breaks meanwhile is resumed where it was. An
+	// error ends Run.
 	Restore func(ctx context.Context, from Checkpoint, entries Entries) error
 	// Snapshot takes the task's part of a cut. The cut is what the state is when it returns,
 	// so it should do no more than get hold of it, such as copy a map under its lock. The
