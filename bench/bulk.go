@@ -92,7 +92,7 @@ func (b *bench) bulk(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	million := strconv.Itoa(b.bulkEntries)
+	million := report.Grouped(int64(b.bulkEntries))
 	restore := results[restoreName]
 	b.report.Add(report.Row{
 		Goal: "B1", Metric: "restore of " + million + " entries of 100 B ÷ raw socket GET of the bytes", AtLeast: 1,

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -50,16 +51,21 @@ type bench struct {
 
 // options are the command line.
 type options struct {
-	root        string
-	dir         string
-	quick       bool
-	write       bool
-	rounds      int
-	loadThreads int
-	warmUp      time.Duration
-	duration    time.Duration
-	bulkEntries int
-	only        string
+	root            string
+	dir             string
+	quick           bool
+	write           bool
+	rounds          int
+	loadThreads     int
+	warmUp          time.Duration
+	duration        time.Duration
+	bulkEntries     int
+	turns           int
+	growthTurns     int
+	manyCheckpoints int
+	foreignKeys     int
+	crowds          int
+	only            string
 }
 
 func parse(arguments []string) (options, error) {
@@ -75,16 +81,27 @@ func parse(arguments []string) (options, error) {
 	if err := flags.Parse(arguments); err != nil {
 		return o, fmt.Errorf("reading the flags: %w", err)
 	}
+	if o.write && (o.quick || o.only != "") {
+		return o, errors.New("-write is for whole runs: without -quick and -only")
+	}
 	o.warmUp, o.duration = 500*time.Millisecond, 2500*time.Millisecond
 	o.bulkEntries = 1_000_000
+	o.turns = 1000
+	o.growthTurns, o.manyCheckpoints, o.foreignKeys = 100, 100_000, 1_000_000
 	rounds := 5
 	if o.quick {
 		o.warmUp, o.duration = 200*time.Millisecond, 800*time.Millisecond
 		o.bulkEntries = 400_000
+		o.turns = 200
+		o.growthTurns, o.manyCheckpoints, o.foreignKeys = 25, 5000, 100_000
 		rounds = 2
 	}
 	if o.rounds == 0 {
 		o.rounds = rounds
+	}
+	o.crowds = o.rounds
+	if o.quick {
+		o.crowds = 1
 	}
 	return o, nil
 }
@@ -101,6 +118,10 @@ var comparisons = []struct {
 	{"durable", (*bench).durable},
 	{"bulk", (*bench).bulk},
 	{"memory", (*bench).memory},
+	{"single", (*bench).single},
+	{"crowd", (*bench).crowd},
+	{"growth", (*bench).growth},
+	{"cost", (*bench).cost},
 }
 
 func run(ctx context.Context, arguments []string, out io.Writer) error {
@@ -132,7 +153,13 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 		}
 	}
 	b.report.Took = time.Since(began).Round(time.Second).String()
-	return b.report.WriteText(out)
+	if err := b.report.WriteText(out); err != nil {
+		return err
+	}
+	if !o.write {
+		return nil
+	}
+	return b.report.WriteFiles(filepath.Join(o.root, "docs"))
 }
 
 // prepare builds the server and notes what is measured where.

@@ -26,11 +26,38 @@ type Report struct {
 	Loads   []Load  `json:"loads"`
 	// Transfers are in MB (1e6 bytes) in place of requests.
 	Transfers []Load   `json:"transfers"`
+	Curves    []Curve  `json:"growth"`
 	Missed    []string `json:"notMeasured,omitempty"`
 }
 
 // Add appends a row.
 func (r *Report) Add(row Row) { r.Rows = append(r.Rows, row) }
+
+// Curve is how long a call takes at some sizes of what it is done beside.
+type Curve struct {
+	// Axis is what grows: checkpoints, tasks or jobs.
+	Axis   string  `json:"axis"`
+	Call   string  `json:"call"`
+	Points []Point `json:"points"`
+}
+
+// Point is one size, and the medians of each round in ms.
+type Point struct {
+	Size    float64 `json:"size"`
+	Samples Samples `json:"ms"`
+}
+
+// Plot appends a point to its curve.
+func (r *Report) Plot(axis, call string, size float64, samples Samples) {
+	point := Point{Size: size, Samples: samples}
+	for i := range r.Curves {
+		if c := &r.Curves[i]; c.Axis == axis && c.Call == call {
+			c.Points = append(c.Points, point)
+			return
+		}
+	}
+	r.Curves = append(r.Curves, Curve{Axis: axis, Call: call, Points: []Point{point}})
+}
 
 // Row is one line of the table: a value with its spread over the rounds, and its goal.
 type Row struct {
@@ -76,6 +103,18 @@ func (r Row) Value() string { return r.Samples.Text(r.Unit) }
 // Samples are the values of one metric, one a round.
 type Samples []float64
 
+// MarshalJSON writes the values on one line, with digits that mean something.
+func (s Samples) MarshalJSON() ([]byte, error) {
+	text := []byte{'['}
+	for i, value := range s {
+		if i > 0 {
+			text = append(text, ", "...)
+		}
+		text = strconv.AppendFloat(text, value, 'g', 4, 64)
+	}
+	return append(text, ']'), nil
+}
+
 // Times multiplies each value.
 func (s Samples) Times(factor float64) Samples {
 	products := make(Samples, 0, len(s))
@@ -120,12 +159,21 @@ func Ratios(ours, theirs Samples) Samples {
 	return ratios
 }
 
+// Sums adds the values of each round.
+func Sums(some, others Samples) Samples {
+	sums := make(Samples, 0, len(some))
+	for round := range min(len(some), len(others)) {
+		sums = append(sums, some[round]+others[round])
+	}
+	return sums
+}
+
 // figure writes a number with three significant digits, and whole ones in groups.
 func figure(value float64) string {
 	magnitude := max(value, -value)
 	switch {
 	case magnitude >= 1000:
-		return grouped(int64(value + 0.5))
+		return Grouped(int64(value + 0.5))
 	case magnitude >= 100:
 		return strconv.FormatFloat(value, 'f', 0, 64)
 	case magnitude >= 10:
@@ -142,7 +190,8 @@ func trimmed(value float64, digits int) string {
 	return strconv.FormatFloat(value, 'f', digits, 64)
 }
 
-func grouped(n int64) string {
+// Grouped writes a whole number with a space between thousands.
+func Grouped(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for at := len(text) - 3; at > 0; at -= 3 {
 		text = text[:at] + " " + text[at:]

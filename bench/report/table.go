@@ -12,8 +12,14 @@ import (
 
 // WriteText writes the tables for a terminal.
 func (r *Report) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "\n%s\n%s\n%s\n\n%s\n%s", r.headline(), r.Machine, strings.Join(r.Versions, ", "),
-		aligned(r.goalTable()), aligned(r.loadTable())+"\n"+aligned(r.transferTable()))
+	text := fmt.Sprintf("\n%s\n%s\n%s\n\n%s", r.headline(), r.Machine, strings.Join(r.Versions, ", "), aligned(r.goalTable()))
+	if len(r.Loads) > 0 {
+		text += "\n" + aligned(r.loadTable())
+	}
+	if len(r.Transfers) > 0 {
+		text += "\n" + aligned(r.transferTable())
+	}
+	_, err := io.WriteString(w, text)
 	if err != nil {
 		return fmt.Errorf("writing the table: %w", err)
 	}
@@ -21,12 +27,15 @@ func (r *Report) WriteText(w io.Writer) error {
 }
 
 func (r *Report) headline() string {
-	kind := ""
+	text := fmt.Sprintf("%s, %s, %d rounds in %s", r.Date, r.Commit, r.Rounds, r.Took)
 	if r.Quick {
-		kind = "quick, "
+		text += ", quick"
 	}
-	return fmt.Sprintf("%s, %s, %s%d rounds in %s; while loads ran, %.0f %% of the machine's time was idle, %.1f %% stolen, %.0f %% taken by other processes",
-		r.Date, r.Commit, kind, r.Rounds, r.Took, 100*r.Idle.Median(), 100*r.Steal.Median(), 100*r.Foreign.Median())
+	if len(r.Idle) > 0 {
+		text += fmt.Sprintf("; while loads ran, %.0f %% of the machine's time was idle, %.1f %% stolen and %.0f %% taken by other processes",
+			100*r.Idle.Median(), 100*r.Steal.Median(), 100*r.Foreign.Median())
+	}
+	return text
 }
 
 func (r *Report) goalTable() [][]string {
