@@ -3,6 +3,7 @@ package worker
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,11 +22,19 @@ func (r *run) upload(c *cut, entries Entries, meter *meter) (completed bool, _ e
 	if r.Attempt > 0 {
 		query.Set("attempt", strconv.FormatInt(r.Attempt, 10))
 	}
-	request, err := r.client.request(c.transfer, http.MethodPut, c.path()+"/tasks/"+url.PathEscape(r.TaskID)+"/state", query, nil)
+	sending, cutOff := context.WithCancelCause(c.transfer)
+	defer cutOff(nil)
+	request, err := r.client.request(sending, http.MethodPut, c.path()+"/tasks/"+url.PathEscape(r.TaskID)+"/state", query, nil)
 	if err != nil {
 		return false, err
 	}
-	part := newPart(entries, meter)
+	stuck := time.AfterFunc(r.uploadPatience, func() { cutOff(errUploadStuck) })
+	defer stuck.Stop()
+	part := newPart(entries, meter, func(more bool) {
+		if stuck.Stop(); more { // without more there is an answer to wait for
+			stuck.Reset(r.uploadPatience)
+		}
+	})
 	request.Body = part
 	request.Header.Set("Content-Type", "application/x-ndjson")
 	request.Header.Set("Expect", "100-continue") // a late part is refused before it is sent
@@ -42,6 +51,9 @@ func (r *run) upload(c *cut, entries Entries, meter *meter) (completed bool, _ e
 		defer response.Body.Close() //nolint:errcheck // It was read only.
 	}
 	if err != nil {
+		if cause := context.Cause(sending); errors.Is(cause, errUploadStuck) {
+			err = cause
+		}
 		return false, err
 	}
 	var answer struct {
@@ -52,6 +64,12 @@ func (r *run) upload(c *cut, entries Entries, meter *meter) (completed bool, _ e
 	}
 	return answer.Status == statusCompleted, nil
 }
+
+// uploadPatience is after how much time without a byte an upload is begun again. The server
+// has given it up after a minute; only TCP may take a quarter of an hour to notice.
+const uploadPatience = 2 * time.Minute
+
+var errUploadStuck = errors.New("the upload does not move on")
 
 // firstExtension is how long an upload runs before the deadline is moved for the first time.
 const firstExtension = time.Second
@@ -95,7 +113,9 @@ func (r *run) keepAlive(c *cut, part *part) (stop func()) {
 type part struct {
 	*io.PipeReader
 
-	sent  atomic.Int64
+	sent atomic.Int64
+	// moved is told of each byte, and whether there may be more.
+	moved func(more bool)
 	ended chan struct{}
 	err   error // before ended is closed
 }
@@ -105,9 +125,9 @@ type entriesError struct{ error }
 
 func (e *entriesError) Unwrap() error { return e.error }
 
-func newPart(entries Entries, meter *meter) *part {
+func newPart(entries Entries, meter *meter, moved func(more bool)) *part {
 	reader, writer := io.Pipe()
-	p := &part{PipeReader: reader, ended: make(chan struct{})}
+	p := &part{PipeReader: reader, moved: moved, ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
 		err := writeLines(meteredWriter{writer, meter}, entries)
@@ -123,6 +143,7 @@ func newPart(entries Entries, meter *meter) *part {
 func (p *part) Read(b []byte) (int, error) {
 	n, err := p.PipeReader.Read(b)
 	p.sent.Add(int64(n))
+	p.moved(err == nil)
 	return n, err //nolint:wrapcheck // As io.Reader has it.
 }
 

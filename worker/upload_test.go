@@ -157,6 +157,44 @@ func TestAnUploadThatNeverArrivedIsNotTakenForOneWhoseAnswerWasLost(t *testing.T
 	}
 }
 
+func TestAnUploadThatGetsStuckIsBegunAgain(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t, checkpointtest.Timeout(0))
+	proxy := newProxy(t, server)
+	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut || proxy.uploads.Load() > 1 {
+			return true
+		}
+		conn, _, err := http.NewResponseController(w).Hijack() // and nobody reads
+		if err != nil {
+			t.Error(err)
+			return true
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return false
+	})
+	c := newCounter(t, server, "task-1")
+	c.URL = proxy.url
+	c.SetUploadPatience(3 * time.Second)
+	c.Snapshot = func(context.Context, worker.Checkpoint) (worker.Entries, error) {
+		return func(yield func(worker.Entry, error) bool) {
+			for n := range 200 { // more than the buffers on the way take
+				if !yield(worker.Encode(fmt.Sprint(n), strings.Repeat("x", 100_000))) {
+					return
+				}
+			}
+		}, nil
+	}
+	c.run(t)
+	id := server.Trigger("task-1").ID
+	if got := server.Ended(id); got.Status != "completed" || proxy.uploads.Load() != 2 {
+		t.Errorf("after %d uploads the checkpoint ended as %+v", proxy.uploads.Load(), got)
+	}
+	if told := receive(t, c.completed); told != id {
+		t.Errorf("the worker was told of %d", told)
+	}
+}
+
 func TestALongUploadMovesTheDeadline(t *testing.T) {
 	t.Parallel()
 	server := checkpointtest.Start(t, checkpointtest.Timeout(3*time.Second))

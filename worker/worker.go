@@ -50,7 +50,8 @@ type Worker struct {
 	// so it should do no more than get hold of it, such as copy a map under its lock. The
 	// entries are encoded and sent after that, and read again from the start when the upload
 	// has to be repeated: they must be the same each time and in the same order, whatever happens
-	// to the state. Where they wait for something, they should heed the context, too.
+	// to the state. Where they wait for something, they should heed the context, too; the server
+	// gives an upload up that pauses for a minute.
 	// An error, also one of the entries, declines the checkpoint.
 	Snapshot func(ctx context.Context, checkpoint Checkpoint) (Entries, error)
 	// Work, if set, is called once the state is back, and runs beside everything else. Run
@@ -133,6 +134,8 @@ type Worker struct {
 	HTTPClient *http.Client
 	// Logger is told what happens; nil is silence.
 	Logger *slog.Logger
+
+	uploadPatience time.Duration // the constant of this name, but in tests
 }
 
 // Ended says how a checkpoint ended. It is an error so that it can be the cause of a
@@ -190,6 +193,7 @@ func (w *Worker) settings() (Worker, error) {
 	s.StreamTimeout = cmp.Or(s.StreamTimeout, 10*time.Second)
 	s.ExtendBy = cmp.Or(s.ExtendBy, time.Minute)
 	s.MaxBackoff = cmp.Or(s.MaxBackoff, 5*time.Second)
+	s.uploadPatience = cmp.Or(s.uploadPatience, uploadPatience)
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
 	}
