@@ -57,7 +57,7 @@ func (c *command) Start(_ context.Context, life Life) error {
 	for i, arg := range c.args {
 		args[i] = fill.Replace(arg)
 	}
-	process := exec.Command(args[0], args[1:]...) //nolint:noctx // The author's own command; Kill ends it, with all that it started.
+	process := exec.Command(args[0], args[1:]...) // the author's own; Kill ends it
 	process.Env = append(os.Environ(), "CHECKPOINTD_URL="+life.URL, "CHECKPOINTD_TASK="+life.Task, "CHECKPOINTD_JOB="+life.Job,
 		"CHECKPOINTD_ATTEMPT="+attempt, "CHECKPOINTD_RECOVERY_KEY="+life.RecoveryKey())
 	process.Stdout, process.Stderr = c.out, c.out
@@ -134,7 +134,7 @@ func Prompt(in io.Reader, out io.Writer) Driver {
 
 func (p *prompt) Start(ctx context.Context, life Life) error {
 	if life.Number == 1 {
-		say(p.out, "→ Start your worker now: URL %s, task %q, job %q.\n", life.URL, life.Task, life.Job)
+		sayf(p.out, "→ Start your worker now: URL %s, task %q, job %q.\n", life.URL, life.Task, life.Job)
 		return nil
 	}
 	for drained := false; !drained; { // an Enter from before is about nothing
@@ -145,7 +145,7 @@ func (p *prompt) Start(ctx context.Context, life Life) error {
 			drained = true
 		}
 	}
-	say(p.out, "→ Kill your worker (kill -9) if it still runs, start it again, then press Enter.\n")
+	sayf(p.out, "→ Kill your worker (kill -9) if it still runs, start it again, then press Enter.\n")
 	select {
 	case _, open := <-p.lines:
 		if open {

@@ -25,56 +25,36 @@ func deletedMeanwhile(ctx context.Context, p *play) error {
 
 func expiredMeanwhile(ctx context.Context, p *play) error {
 	return p.meanwhile(ctx, "expired", soon, func(ctx context.Context, id int64) error {
-		ctx, cancel := context.WithTimeout(ctx, p.timeout)
-		defer cancel()
-		for { // a worker may move the deadline; then there is no expiry to see
+		// A worker may move the deadline; then there is no expiry to see.
+		for began := time.Now(); time.Since(began) < 2*p.timeout; {
 			var c checkpoint
-			if err := p.call(ctx, http.MethodGet, fmt.Sprintf("/checkpoints/%d?until=ended&wait=2", id), nil, &c); err != nil || c.Status != "pending" {
+			err := p.call(ctx, http.MethodGet, fmt.Sprintf("/checkpoints/%d?until=ended&wait=2", id), nil, &c)
+			if err != nil || c.Status != "pending" {
 				return err
 			}
 		}
+		return nil
 	})
 }
 
 // meanwhile ends a checkpoint while the worker's message about it is on its way.
 func (p *play) meanwhile(ctx context.Context, how string, timeout time.Duration, end func(context.Context, int64) error) error {
-	var once sync.Once
-	var failure error
-	triggered := make(chan int64, 1)
-	hold := func() {
-		once.Do(func() {
-			select {
-			case id := <-triggered:
-				failure = end(ctx, id)
-			case <-ctx.Done():
-			}
-		})
-	}
-	p.front.Script(fault.On(fault.Upload).Before(hold), fault.On(fault.Ack).Before(hold))
 	since := p.mark()
-	id, err := p.trigger(ctx, timeout, p.task)
+	id, sent, err := p.endsUnder(ctx, timeout, end)
+	for err == nil && !sent && !p.exited() && timeout > 0 && timeout < p.timeout {
+		// The worker needs longer than that to have its part ready.
+		timeout *= 3
+		id, sent, err = p.endsUnder(ctx, timeout, end)
+	}
 	if err != nil {
-		close(triggered)
 		return err
 	}
-	triggered <- id
-	err = p.until(ctx, since, p.timeout, func(r fault.Requests) bool {
-		return len(sends(r, id).Where(func(r fault.Request) bool { return r.Over })) > 0
-	})
-	once.Do(func() {}) // it may not begin any more, and has ended
-	if failure != nil {
-		return failure
-	}
-	if err != nil && ctx.Err() != nil {
-		return err
-	}
-	if err != nil && !p.exited() {
+	if !sent && !p.exited() {
 		c, err := p.get(ctx, id)
-		if err != nil {
-			return err
+		if err == nil {
+			p.tookPart(c, since)
 		}
-		p.tookPart(c, since)
-		return nil
+		return err
 	}
 	if err := p.watch(ctx, settling); err != nil {
 		return p.ifExited(err, fmt.Sprintf("It ended because checkpoint %d was %s while it handed in its part.", id, how))
@@ -96,4 +76,47 @@ func (p *play) meanwhile(ctx context.Context, how string, timeout time.Duration,
 		insists() // slowly
 	}
 	return err
+}
+
+// endsUnder triggers a checkpoint that ends as soon as the worker has sent something about it,
+// and waits until that is answered.
+func (p *play) endsUnder(ctx context.Context, timeout time.Duration, end func(context.Context, int64) error) (id int64, sent bool, err error) {
+	var once sync.Once
+	var failure error
+	triggered := make(chan int64, 1)
+	hold := func() {
+		once.Do(func() {
+			if id, open := <-triggered; open {
+				failure = end(ctx, id)
+			}
+		})
+	}
+	p.front.Clear()
+	p.front.Script(fault.On(fault.Upload).Before(hold), fault.On(fault.Ack).Before(hold))
+	since := p.mark()
+	id, err = p.trigger(ctx, timeout, p.task)
+	if err != nil {
+		close(triggered)
+		return id, false, err
+	}
+	triggered <- id
+	late := p.timeout
+	if timeout > 0 { // the end does not wait for the worker
+		late = timeout
+	}
+	err = p.until(ctx, since, late, func(r fault.Requests) bool { return len(sends(r, id)) > 0 })
+	if err == nil {
+		err = p.until(ctx, since, p.timeout, func(r fault.Requests) bool {
+			return len(sends(r, id).Where(func(r fault.Request) bool { return r.Over })) > 0
+		})
+	}
+	if err != nil && ctx.Err() != nil {
+		close(triggered)
+		return id, false, err
+	}
+	sent = len(sends(p.front.Requests()[since:], id)) > 0
+	if sent {
+		once.Do(func() {}) // waits until it has ended
+	}
+	return id, sent, failure
 }

@@ -70,7 +70,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	p := &play{stage: s, task: o.Task, timeout: o.Timeout, driver: o.Driver}
 	report := &Report{URL: s.front.URL, Task: o.Task, Job: o.Job, Passed: true}
-	say(o.Out, "This is the coordinator of job %q now, at %s; your worker is task %q.\n", o.Job, report.URL, o.Task)
+	sayf(o.Out, "This is the coordinator of job %q now, at %s; your worker is task %q.\n", o.Job, report.URL, o.Task)
 	for _, scenario := range scenarios {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, scenario.name) {
 			continue
@@ -80,7 +80,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			err = fault
 			break
 		}
-		say(o.Out, "%s", &result)
+		sayf(o.Out, "%s", &result)
 		report.Results = append(report.Results, result)
 		report.Passed = report.Passed && result.Outcome != Failed
 	}
@@ -88,12 +88,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := errors.Join(err, s.close()); err != nil {
 		return nil, err
 	}
-	say(o.Out, "%s\n", report.summary())
+	sayf(o.Out, "%s\n", report.summary())
 	return report, nil
 }
 
-// say tells how it goes. Nothing can be done about a terminal that has gone.
-func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
+// sayf tells how it goes. Nothing can be done about a terminal that has gone.
+func sayf(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
 func names() []string {
 	var all []string

@@ -54,14 +54,12 @@ func TestEachWrongWorkerIsToldWhatItDoesWrong(t *testing.T) {
 		"sends what is no JSON":                      {"fresh-start", habits{badLines: true}, "refused as invalid_json"},
 		"is another task":                            {"fresh-start", habits{otherTask: true}, "as another task than"},
 		"takes part in the first two only":           {"several", habits{onlyFirst: true}, "did not hand anything in for checkpoint"},
-		"asks in a tight loop":                       {"idle", habits{hotPoll: true}, "while nothing was to be done"},
 		"takes the newest only":                      {"two-pending", habits{newestOnly: true}, "did not hand anything in"},
 		"asks for what it has acknowledged":          {"acknowledged-once", habits{asksForAll: true}, "after its acknowledgement had been answered"},
 		"knows all members":                          {"unknown-members", habits{strict: true}, "It ended while"},
 		"sends once":                                 {"lost-request", habits{sendsOnce: true}, "did not acknowledge checkpoint"},
 		"declines what did not get through":          {"lost-request", habits{declines: true}, "It declined checkpoint"},
 		"declines when an answer was lost":           {"lost-answer", habits{declines: true}, "which had its part already"},
-		"does not wait after a refusal":              {"refused-503", habits{impatient: true}, "while its part was refused with Retry-After"},
 		"declines on a 503":                          {"refused-503", habits{declines: true}, "It declined checkpoint"},
 		"ends without a server":                      {"server-away", habits{endsWithoutServer: true}, "because the server refused connections"},
 		"ends when its poll is cut":                  {"connection-cut", habits{endsWithoutServer: true}, "It ended while"},
@@ -85,17 +83,26 @@ func TestEachWrongWorkerIsToldWhatItDoesWrong(t *testing.T) {
 		"goes on beside the later life of its task":  {"stale-attempt", habits{ignoresStale: true}, "refused as stale_attempt"},
 		"sends another part when an answer is lost":  {"lost-answer", habits{otherBytes: true}, "another part than what it had sent"},
 	}
-	// They wait more than they work: all at once, and not only as many as there are processors.
+	// They wait more than they work: more at once than there are processors.
 	var all sync.WaitGroup
+	atOnce := make(chan struct{}, 12)
 	all.Go(func() {
 		expect(t, "hears events only", play(t, &inProcess{live: deaf}, 3*time.Second, "connection-cut"), "did not hand anything in")
 	})
 	for name, c := range cases {
 		all.Go(func() {
+			atOnce <- struct{}{}
+			defer func() { <-atOnce }()
 			expect(t, name, play(t, &inProcess{live: c.habits.live}, 3*time.Second, c.scenario), c.what)
 		})
 	}
 	all.Wait()
+}
+
+// What counts requests must not share the machine with others that do.
+func TestWhoAsksInATightLoopIsTold(t *testing.T) { //nolint:paralleltest // See above.
+	expect(t, "idle", play(t, &inProcess{live: habits{hotPoll: true}.live}, 3*time.Second, "idle"), "while nothing was to be done")
+	expect(t, "refused", play(t, &inProcess{live: habits{impatient: true}.live}, 3*time.Second, "refused-503"), "while its part was refused with Retry-After")
 }
 
 // wrong is what a worker does wrong, the scenario that finds it, and how it is named.
