@@ -46,16 +46,20 @@
 // was never used before, the same for all:
 //
 //	for crash := 1; ; crash++ {
-//		key := fmt.Sprintf("%s-%d", started, crash) // started is the supervisor's own start, or another name
-//		err := runFleet(ctx, key) // starts all, ends all when one ends, waits until the last has gone
+//		key := fmt.Sprintf("%s-%d", began, crash) // began is a time at which nobody else began
+//		err := runFleet(ctx, key)
 //		if err == nil || ctx.Err() != nil {
 //			return err
 //		}
 //	}
 //
-// The example of Run has the whole loop. Each life begins with empty state: Restore fills it. The
-// first worker that gives the key supersedes what was pending; all get the same checkpoint, and
-// messages of former lives are refused, also of those that are only cut off. That is what
+// where runFleet starts all workers with this key, ends all when one ends, and waits until the
+// last has gone. The example of Run has the whole of it. Where workers are processes, the key
+// comes to them as an argument or in the environment, and nothing else restarts them. Each life
+// begins with empty state, which Restore fills.
+//
+// The first worker that gives the key supersedes what was pending; all get the same checkpoint,
+// and messages of former lives are refused, also of those that are only cut off. That is what
 // CodeStaleEpoch tells a worker that was left out: others have recovered with a newer key, so it
 // must end, drop its state and be started with theirs. A key that is used once more, after a
 // checkpoint has completed, would take one worker back behind the others: [ErrRecoveryKeyUsed].
