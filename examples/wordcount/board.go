@@ -7,6 +7,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/checkpointd/checkpointd/worker"
 )
 
 // board is where the driver sees how the fleet fares.
@@ -61,7 +63,9 @@ func (b *board) hear(r report) {
 		switch r.Event {
 		case eventRestored:
 			b.restored++
-			b.origins[r.Checkpoint] = true
+			if r.Checkpoint != worker.None {
+				b.origins[r.Checkpoint] = true
+			}
 			b.committed += r.Committed
 			b.rolledBack += r.RolledBack
 			b.transfer = ""

@@ -35,6 +35,9 @@ type settings struct {
 // callTimeout is how long the server may be away.
 const callTimeout = time.Minute
 
+// awayError says that the server, or its store, was away. All calls may be repeated.
+type awayError struct{ error }
+
 // call sends a request until it is answered, since the server may be on its way back.
 func (j *job) call(ctx context.Context, method, path string, query url.Values, header http.Header, body, into any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("checkpointd does not answer"))
@@ -48,8 +51,7 @@ func (j *job) call(ctx context.Context, method, path string, query url.Values, h
 		if err == nil && into != nil {
 			err = json.Unmarshal(answer, into)
 		}
-		var away *url.Error
-		if err == nil || !errors.As(err, &away) {
+		if _, away := errors.AsType[*awayError](err); !away {
 			return err
 		}
 		if pause(ctx, 50*time.Millisecond) != nil {
@@ -72,17 +74,21 @@ func (j *job) send(ctx context.Context, method, path string, query url.Values, h
 	}
 	response, err := j.client.Do(request) //nolint:gosec // As above.
 	if err != nil {
-		return nil, err //nolint:wrapcheck // It names method, address and cause.
+		return nil, &awayError{err}
 	}
 	defer response.Body.Close() //nolint:errcheck // It was read only.
 	answer, err := io.ReadAll(response.Body)
 	if err != nil {
-		return nil, &url.Error{Op: method, URL: path, Err: err}
+		return nil, &awayError{err}
 	}
-	if response.StatusCode >= http.StatusMultipleChoices {
-		return nil, fmt.Errorf("%s %s is answered with %s: %s", method, path, response.Status, answer)
+	if response.StatusCode < http.StatusMultipleChoices {
+		return answer, nil
 	}
-	return answer, nil
+	err = fmt.Errorf("%s %s is answered with %s: %s", method, path, response.Status, answer)
+	if response.StatusCode == http.StatusServiceUnavailable {
+		err = &awayError{err}
+	}
+	return nil, err
 }
 
 // ofJob is the query of everything that is not below /jobs.

@@ -81,7 +81,7 @@ func shortText(t *testing.T, lines int) string {
 func TestKillingWorkersAndTheServerAndResizingTheFleetChangesNothingThatIsCounted(t *testing.T) {
 	t.Parallel()
 	err := run(t.Context(), []string{
-		"-server", builtServer(t), "-workers", "3,5,2", "-lines", "12000", "-gap", "600ms", "-interval", "300ms", "-dir", t.TempDir(),
+		"-server", builtServer(t), "-workers", "3,5,2", "-lines", "12000", "-gap", "900ms", "-interval", "300ms", "-dir", t.TempDir(),
 		"-kills", setting(t, "CHECKPOINTD_WORDCOUNT_KILLS", 6), "-server-kills", setting(t, "CHECKPOINTD_WORDCOUNT_SERVER_KILLS", 1),
 		"-seed", setting(t, "CHECKPOINTD_WORDCOUNT_SEED", 0),
 	}, nil, t.Output(), t.Output())
