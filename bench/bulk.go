@@ -29,22 +29,10 @@ func (b *bench) interleaveTransfers(ctx context.Context, s *system, transfers []
 	results := map[string]rounds{}
 	for round := range b.rounds {
 		for _, t := range alternate(transfers, round) {
-			before := read(s)
-			began := time.Now()
-			var took time.Duration
-			for range t.repeats {
-				once, err := t.run(ctx)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", t.name, err)
-				}
-				took += once
-			}
-			wall := time.Since(began)
-			l, err := b.between(before, read(s), load.Result{Requests: int64(t.repeats*t.bytes) / 1e6, Elapsed: wall})
+			l, err := b.measure(ctx, s, t)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%s: %w", t.name, err)
 			}
-			l.Elapsed, l.repeats = took, t.repeats
 			b.sayf("round %d  %-40s %7.0f MB/s", round+1, t.name, l.PerSecond())
 			results[t.name] = append(results[t.name], l)
 		}
@@ -53,6 +41,32 @@ func (b *bench) interleaveTransfers(ctx context.Context, s *system, transfers []
 		b.report.Transfers = append(b.report.Transfers, b.costs(t.name, 1, results[t.name]))
 	}
 	return results, nil
+}
+
+// measure makes a transfer a few times.
+func (b *bench) measure(ctx context.Context, s *system, t transfer) (loaded, error) {
+	profiled := func() error { return nil }
+	if strings.HasPrefix(t.name, serverName) {
+		profiled = b.profile(ctx, s, t.name)
+	}
+	before, began := read(s), time.Now()
+	var took time.Duration
+	for range t.repeats {
+		once, err := t.run(ctx)
+		if err != nil {
+			return loaded{}, err
+		}
+		took += once
+	}
+	wall := time.Since(began)
+	after := read(s)
+	if err := profiled(); err != nil {
+		return loaded{}, err
+	}
+	l, err := b.between(before, after, load.Result{Requests: int64(t.repeats*t.bytes) / 1e6, Elapsed: wall})
+	// What was done between two transfers, to prepare one, does not count.
+	l.Elapsed, l.repeats = took, t.repeats
+	return l, err
 }
 
 // timesPerSecond is how often a second the whole transfer could be made.

@@ -19,7 +19,8 @@ func (b *bench) interleave(ctx context.Context, targets []target) (map[string]ro
 	results := map[string]rounds{}
 	for round := range b.rounds {
 		for _, t := range alternate(targets, round) {
-			l, err := t.run(ctx, t.connections)
+			b.target = t.key()
+			l, err := b.attempt(ctx, t)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", t.key(), err)
 			}
@@ -31,6 +32,17 @@ func (b *bench) interleave(ctx context.Context, targets []target) (map[string]ro
 		b.report.Loads = append(b.report.Loads, b.costs(t.name, t.connections, results[t.key()]))
 	}
 	return results, nil
+}
+
+// attempt runs a target, and once more when it failed: on a machine that others use as well, a
+// server may be kept from answering in time.
+func (b *bench) attempt(ctx context.Context, t target) (loaded, error) {
+	l, err := t.run(ctx, t.connections)
+	if err == nil || ctx.Err() != nil {
+		return l, err
+	}
+	b.sayf("%s failed and is tried once more: %v", t.key(), err)
+	return t.run(ctx, t.connections)
 }
 
 // alternate gives the order of a round: what comes first in one comes last in the next.

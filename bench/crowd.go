@@ -15,7 +15,7 @@ import (
 func (b *bench) crowd(ctx context.Context) error {
 	const connections = 256
 	var seconds, redisSeconds report.Samples
-	for round := range b.crowds {
+	for round := range min(b.rounds, b.crowds) {
 		l, err := b.crowdOnce(ctx, connections)
 		if err != nil {
 			return err

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,8 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"strings"
+	"slices"
 	"syscall"
 	"time"
 
@@ -46,64 +44,8 @@ type bench struct {
 	server string // the binary that is measured
 	group  process.Group
 	client *http.Client
+	target string // that is under load now
 	report report.Report
-}
-
-// options are the command line.
-type options struct {
-	root            string
-	dir             string
-	quick           bool
-	write           bool
-	rounds          int
-	loadThreads     int
-	warmUp          time.Duration
-	duration        time.Duration
-	bulkEntries     int
-	turns           int
-	growthTurns     int
-	manyCheckpoints int
-	foreignKeys     int
-	crowds          int
-	only            string
-}
-
-func parse(arguments []string) (options, error) {
-	var o options
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.StringVar(&o.root, "root", "..", "folder of the server's module")
-	flags.StringVar(&o.dir, "dir", os.TempDir(), "folder to keep data in during the run; the durable goals are about its file system")
-	flags.BoolVar(&o.quick, "quick", false, "fewer and shorter rounds on less data: whether it works, and roughly how")
-	flags.BoolVar(&o.write, "write", false, "write the results into docs")
-	flags.IntVar(&o.rounds, "rounds", 0, "rounds of each comparison; 0 is 5, with -quick 2")
-	flags.IntVar(&o.loadThreads, "load-threads", max(1, runtime.NumCPU()/2), "threads of the load generator")
-	flags.StringVar(&o.only, "only", "", "names of the comparisons to make, with commas between; all when empty")
-	if err := flags.Parse(arguments); err != nil {
-		return o, fmt.Errorf("reading the flags: %w", err)
-	}
-	if o.write && (o.quick || o.only != "") {
-		return o, errors.New("-write is for whole runs: without -quick and -only")
-	}
-	o.warmUp, o.duration = 500*time.Millisecond, 2500*time.Millisecond
-	o.bulkEntries = 1_000_000
-	o.turns = 1000
-	o.growthTurns, o.manyCheckpoints, o.foreignKeys = 100, 100_000, 1_000_000
-	rounds := 5
-	if o.quick {
-		o.warmUp, o.duration = 200*time.Millisecond, 800*time.Millisecond
-		o.bulkEntries = 400_000
-		o.turns = 200
-		o.growthTurns, o.manyCheckpoints, o.foreignKeys = 25, 5000, 100_000
-		rounds = 2
-	}
-	if o.rounds == 0 {
-		o.rounds = rounds
-	}
-	o.crowds = o.rounds
-	if o.quick {
-		o.crowds = 1
-	}
-	return o, nil
 }
 
 // atMost is how long a whole run may take; what hangs ends it with an error.
@@ -124,6 +66,14 @@ var comparisons = []struct {
 	{"cost", (*bench).cost},
 }
 
+func comparisonNames() []string {
+	names := make([]string, 0, len(comparisons))
+	for _, c := range comparisons {
+		names = append(names, c.name)
+	}
+	return names
+}
+
 func run(ctx context.Context, arguments []string, out io.Writer) error {
 	o, err := parse(arguments)
 	if err != nil {
@@ -142,24 +92,33 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
+	failure := b.compare(ctx)
+	// What was measured is shown, whatever became of the rest.
+	if err := errors.Join(b.report.WriteText(out), failure); err != nil || !o.write {
+		return err
+	}
+	return b.report.WriteFiles(filepath.Join(o.root, "docs"))
+}
+
+// compare makes the comparisons. One that fails does not keep the others from being made.
+func (b *bench) compare(ctx context.Context) error {
 	began := time.Now()
+	var failures []error
 	for _, c := range comparisons {
-		if o.only != "" && !strings.Contains(","+o.only+",", ","+c.name+",") {
+		if len(b.only) > 0 && !slices.Contains(b.only, c.name) {
 			continue
 		}
 		b.sayf("%s", c.name)
 		if err := c.run(b, ctx); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			failures = append(failures, fmt.Errorf("%s: %w", c.name, err))
+			b.miss(c.name + ", or a part of it: it failed")
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
 	b.report.Took = time.Since(began).Round(time.Second).String()
-	if err := b.report.WriteText(out); err != nil {
-		return err
-	}
-	if !o.write {
-		return nil
-	}
-	return b.report.WriteFiles(filepath.Join(o.root, "docs"))
+	return errors.Join(failures...)
 }
 
 // prepare builds the server and notes what is measured where.
@@ -176,7 +135,7 @@ func (b *bench) prepare(ctx context.Context) error {
 		return fmt.Errorf("building the server: %w\n%s", err, output)
 	}
 	if !installed("redis-server") {
-		return fmt.Errorf("redis-server is not installed")
+		return errors.New("redis-server is not installed")
 	}
 	b.report.Date = time.Now().UTC().Format("2006-01-02 15:04 UTC")
 	b.report.Commit = b.commit(ctx)

@@ -63,10 +63,19 @@ func (b *bench) run(ctx context.Context, s *system, name string, options load.Op
 		options.WarmUp, options.Duration = b.warmUp, b.duration
 	}
 	var before, after reading
-	options.Began = func() { before = read(s) }
+	profiled := func() error { return nil }
+	options.Began = func() {
+		before = read(s)
+		if name == serverName {
+			profiled = b.profile(ctx, s, b.target)
+		}
+	}
 	options.Ended = func() { after = read(s) }
 	result, err := load.Run(ctx, options)
 	if err != nil {
+		return loaded{}, err
+	}
+	if err := profiled(); err != nil {
 		return loaded{}, err
 	}
 	return b.between(before, after, result)

@@ -24,6 +24,7 @@ const (
 	webdisName   = "webdis"
 	etcdName     = "etcd"
 	standInsName = "stand-ins"
+	profilesName = "profiles" // an address of the server
 )
 
 // withRedis adds a Redis that persists nothing.
@@ -75,6 +76,14 @@ func (s *system) folder(b *bench) (string, error) {
 // many checkpoints may be pending, and none expires.
 func addServer(ctx context.Context, b *bench, s *system, flags ...string) error {
 	arguments := append([]string{"--listen", "127.0.0.1:0", "--max-concurrent-checkpoints", "1000", "--checkpoint-timeout", "0s"}, flags...)
+	if b.profiles != "" {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		s.addresses[profilesName] = "127.0.0.1:" + port
+		arguments = append(arguments, "--pprof", s.addresses[profilesName])
+	}
 	p, err := b.group.Start(serverName, b.server, arguments...)
 	if err != nil {
 		return err

@@ -35,15 +35,19 @@ func (r *Report) WritePlot(w io.Writer) error {
 
 // draw makes a panel an axis, with logarithmic scales and at each point the spread of the rounds.
 func (r *Report) draw(canvas draw.Canvas) error {
-	panels := make([]*plot.Plot, len(axes))
+	panels := make([]*plot.Plot, 0, len(axes))
 	lowest, highest := 1.0, 1.0
-	for i, axis := range axes {
+	for _, axis := range axes {
+		curves := r.curvesOf(axis.name)
+		if len(curves) == 0 {
+			continue
+		}
 		p := plot.New()
 		p.X.Label.Text, p.X.Scale, p.X.Tick.Marker = axis.label, plot.LogScale{}, plot.LogTicks{Prec: -1}
 		p.Y.Label.Text, p.Y.Scale, p.Y.Tick.Marker = "ms, one caller", plot.LogScale{}, plot.LogTicks{Prec: -1}
 		p.Legend.Top, p.Legend.Left, p.Legend.YOffs = true, true, -vg.Points(4)
 		p.Add(plotter.NewGrid())
-		for n, curve := range r.curvesOf(axis.name) {
+		for n, curve := range curves {
 			if err := curve.draw(p, n); err != nil {
 				return err
 			}
@@ -51,7 +55,7 @@ func (r *Report) draw(canvas draw.Canvas) error {
 				lowest, highest = min(lowest, slices.Min(point.Samples)), max(highest, slices.Max(point.Samples))
 			}
 		}
-		panels[i] = p
+		panels = append(panels, p)
 	}
 	for _, p := range panels {
 		p.Y.Min, p.Y.Max = lowest/1.5, highest*6 // room for the legend

@@ -69,7 +69,6 @@ type Row struct {
 	// AtLeast or AtMost is what the median has to keep; neither: it is only reported.
 	AtLeast float64 `json:"atLeast,omitempty"`
 	AtMost  float64 `json:"atMost,omitempty"`
-	Note    string  `json:"note,omitempty"`
 }
 
 // Wanted is the goal in words.
