@@ -13,8 +13,8 @@ import (
 )
 
 // Rule is one line of a script: which requests, how many of them, and what happens to them. It is
-// made by [On], and each of its methods gives a changed copy. Without a fault it is about the
-// order of things only (see Before and Delay).
+// made by [On], and each of its methods gives a changed copy. Without a fault it lets a request
+// pass, which parts two faults: On(Upload).CutAfter(), On(Upload), On(Upload).CutAfter().
 type Rule struct {
 	route       Route
 	where       func(Request) bool

@@ -254,5 +254,5 @@ func (p *play) restart(ctx context.Context, prepare func() error) error {
 			close(asked)
 		}
 	}()
-	return p.driver.Start(ctx, Life{URL: p.front.URL, Task: p.task, Job: p.job, Number: p.number, Asked: asked})
+	return p.driver.Start(ctx, Life{URL: p.url, Task: p.task, Job: p.job, Number: p.number, Asked: asked})
 }

@@ -69,7 +69,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	p := &play{stage: s, task: o.Task, timeout: o.Timeout, driver: o.Driver}
-	report := &Report{URL: s.front.URL, Task: o.Task, Job: o.Job, Passed: true}
+	report := &Report{URL: s.url, Task: o.Task, Job: o.Job, Passed: true}
 	sayf(o.Out, "This is the coordinator of job %q now, at %s; your worker is task %q.\n", o.Job, report.URL, o.Task)
 	for _, scenario := range scenarios {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, scenario.name) {

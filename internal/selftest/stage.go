@@ -22,6 +22,8 @@ import (
 // stage is the coordinator that the worker meets: the server itself, which the kit speaks to
 // straight, and the front before it, which the worker does.
 type stage struct {
+	// url is where the worker finds it: what was asked for, with the port that 0 became.
+	url    string
 	job    string
 	folder string
 	server *server.Server
@@ -73,6 +75,9 @@ func raise(ctx context.Context, at, job string) (*stage, error) {
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
+	}
+	if s.url = strings.TrimSuffix(at, "/"); strings.HasSuffix(s.url, ":0") {
+		s.url = s.front.URL
 	}
 	return s, nil
 }

@@ -23,7 +23,7 @@ func freshStart(ctx context.Context, p *play) error {
 	err := p.until(ctx, p.from, patience, func(r fault.Requests) bool { return len(r) > 0 })
 	switch {
 	case errors.Is(err, errLate):
-		p.wrong("It did not connect within "+p.timeout.String()+".", "", "Tell it where the server is: "+p.front.URL+" (CHECKPOINTD_URL, or {url} in the command).")
+		p.wrong("It did not connect within "+p.timeout.String()+".", "", "Tell it where the server is: "+p.url+" (CHECKPOINTD_URL, or {url} in the command).")
 		return nil
 	case errors.Is(err, errExited):
 		p.wrong("It ended before it had sent anything.", "", "Look at its output above.")
