@@ -86,7 +86,7 @@ func TestTheReportIsOneDocumentAndTheCommandKnowsWhereToConnect(t *testing.T) {
 	progress := &started{pid: make(chan int, 1)}
 	passed, err := run(t.Context(), []string{
 		"--json", "--only", "fresh-start", "--timeout", "20s", "--task", "täsk", "--job", "orders", "http://127.0.0.1:0",
-		"--", "sh", "-c", `echo "{url} {task} {job} {attempt} {key} = $CHECKPOINTD_URL $CHECKPOINTD_TASK $CHECKPOINTD_JOB $CHECKPOINTD_ATTEMPT $CHECKPOINTD_RECOVERY_KEY"; exit 3`,
+		"--", "sh", "-c", `echo "{url} {task} {job} {attempt} {key} = $CHECKPOINTD_URL $CHECKPOINTD_TASK $CHECKPOINTD_JOB $CHECKPOINTD_ATTEMPT $CHECKPOINTD_RECOVERY_KEY"; printf oops; exit 3`,
 	}, nil, &out, progress)
 	if passed || err != nil {
 		t.Errorf("passed: %t, %v", passed, err)
@@ -100,7 +100,7 @@ func TestTheReportIsOneDocumentAndTheCommandKnowsWhereToConnect(t *testing.T) {
 		t.Errorf("the report is %+v", report)
 	}
 	want := report.URL + " täsk orders 1 selftest-1"
-	if !strings.Contains(progress.text.String(), "worker | "+want+" = "+want+"\n") {
+	if !strings.Contains(progress.text.String(), "worker | "+want+" = "+want+"\n  worker | oops\n") {
 		t.Errorf("the worker was told otherwise:\n%s", progress.text.String())
 	}
 }

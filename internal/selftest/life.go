@@ -39,7 +39,7 @@ type Driver interface {
 // command is a worker that the kit runs itself.
 type command struct {
 	args []string
-	out  io.Writer
+	out  *marked
 
 	process *exec.Cmd
 	exited  chan struct{}
@@ -72,6 +72,7 @@ func (c *command) Start(_ context.Context, life Life) error {
 		defer close(exited)
 		_ = process.Wait()        // how it ended is in its output
 		killGroup(process, false) // what it left behind
+		c.out.end()
 	}()
 	return nil
 }
@@ -110,6 +111,16 @@ func (m *marked) Write(p []byte) (int, error) {
 		if _, err := fmt.Fprintf(m.to, "  worker | %s\n", line); err != nil {
 			return len(p), err
 		}
+	}
+}
+
+// end writes a last line that was not ended.
+func (m *marked) end() {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	if len(m.rest) > 0 {
+		sayf(m.to, "  worker | %s\n", m.rest)
+		m.rest = nil
 	}
 }
 

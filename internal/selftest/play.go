@@ -21,6 +21,8 @@ type play struct {
 
 	number int  // of the present life, 0 before the first
 	well   bool // the worker took part when it was last asked to
+	// hopeless is one that did not when it had just begun a life.
+	hopeless bool
 	// epoch and attempt tell whether its messages ever had them, and the last attempt.
 	epoch, attempted bool
 	attempt          int64

@@ -126,6 +126,24 @@ func expect(t *testing.T, name string, report *selftest.Report, what string) {
 	t.Errorf("%s: %q is not in %s %+v", name, what, result.Outcome, result.Findings)
 }
 
+func TestAWorkerThatIsBeyondHelpIsNotTriedTwentyTimes(t *testing.T) {
+	t.Parallel()
+	lives := 0
+	driver := &inProcess{live: func(ctx context.Context, life selftest.Life) {
+		lives = life.Number
+		habits{mute: true}.live(ctx, life)
+	}}
+	report := play(t, driver, 100*time.Millisecond)
+	if report.Passed || lives != 2 || report.Results[0].Outcome != selftest.Failed {
+		t.Errorf("after %d lives the first result is %+v", lives, report.Results[0])
+	}
+	for _, result := range report.Results[1:] {
+		if result.Outcome != selftest.Skipped || !strings.Contains(result.Note, "not played") {
+			t.Errorf("%s: %s %s", result.Name, result.Outcome, result.Note)
+		}
+	}
+}
+
 // The other examples go through the kit in their own folder.
 func TestTheWorkerInShellPasses(t *testing.T) {
 	t.Parallel()
