@@ -50,6 +50,12 @@ func (b *bench) growth(ctx context.Context) error {
 			return err
 		}
 	}
+	// Not before: the server closes connections that are idle for long.
+	for _, s := range scenes {
+		if err := s.connect(ctx); err != nil {
+			return err
+		}
+	}
 	names, took, err := b.calls(ctx, scenes)
 	if err != nil {
 		return err
@@ -87,9 +93,6 @@ func (b *bench) furnish(ctx context.Context, s *scene) error {
 	if s.system, err = b.start(ctx, withRedis, onRedis("--checkpoints-to-keep", "0")); err != nil {
 		return err
 	}
-	if s.caller, err = newCaller(ctx, s.addresses[serverName]); err != nil {
-		return err
-	}
 	if s.store, err = redisstore.New(redisstore.Options{URL: "redis://" + s.addresses[redisName]}); err != nil {
 		return fmt.Errorf("opening the store: %w", err)
 	}
@@ -107,13 +110,13 @@ func (b *bench) furnish(ctx context.Context, s *scene) error {
 		return err
 	}
 	for n := range s.jobs - 1 {
-		path := fmt.Sprintf("/checkpoints?job=job-%d", n)
-		if _, _, err := s.caller.call(http.MethodPost, path, `{"requiredTaskAcks":1}`); err != nil {
-			return err
-		}
-		path = fmt.Sprintf("/checkpoints/0/acks?job=job-%d", n)
-		if _, _, err := s.caller.call(http.MethodPost, path, `{"taskId":"task-1"}`); err != nil {
-			return err
+		for _, c := range []struct{ path, body string }{
+			{"/checkpoints?job=job-%d", `{"requiredTaskAcks":1}`},
+			{"/checkpoints/0/acks?job=job-%d", `{"taskId":"task-1"}`},
+		} {
+			if _, err := b.call(ctx, http.MethodPost, s.url(serverName, fmt.Sprintf(c.path, n)), strings.NewReader(c.body)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -294,11 +297,18 @@ func (s *scene) stopServer() {
 	}
 }
 
-func (b *bench) restartServer(ctx context.Context, s *scene) error {
+func (b *bench) startServer(ctx context.Context, s *scene) error {
 	if err := onRedis()(ctx, b, s.system); err != nil {
 		return err
 	}
-	s.caller.close()
+	return s.connect(ctx)
+}
+
+// connect makes the caller anew.
+func (s *scene) connect(ctx context.Context) error {
+	if s.caller != nil {
+		s.caller.close()
+	}
 	var err error
 	s.caller, err = newCaller(ctx, s.addresses[serverName])
 	return err

@@ -12,7 +12,7 @@ import (
 
 // tasks measures an acknowledgement beside many others of the same checkpoint.
 func (b *bench) tasks(ctx context.Context, s *scene) error {
-	if err := b.restartServer(ctx, s); err != nil {
+	if err := b.startServer(ctx, s); err != nil {
 		return err
 	}
 	sizes := []int{10, 1000, 100_000}

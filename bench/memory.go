@@ -10,12 +10,15 @@ import (
 	"github.com/checkpointd/checkpointd/bench/report"
 )
 
+// mostMemoryRounds is enough: memory varies little, and a round takes long.
+const mostMemoryRounds = 3
+
 // memory measures how far the server's memory rises above that of an idle one, for
 // a part of any size, on both stores.
 func (b *bench) memory(ctx context.Context) error {
 	lines := entries(b.bulkEntries)
 	rises := map[string]report.Samples{}
-	for round := range b.rounds {
+	for round := range min(b.rounds, mostMemoryRounds) {
 		worst := map[string]float64{}
 		for _, store := range [][]step{{withRedis, onRedis()}, {onDisk()}} {
 			if err := b.peaks(ctx, lines, worst, store...); err != nil {

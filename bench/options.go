@@ -37,7 +37,7 @@ type scale struct {
 
 var (
 	wholeScale = scale{
-		warmUp: 500 * time.Millisecond, duration: 2500 * time.Millisecond, bulkEntries: 1_000_000, turns: 1000, crowds: 5,
+		warmUp: 500 * time.Millisecond, duration: 2500 * time.Millisecond, bulkEntries: 1_000_000, turns: 1000, crowds: 3,
 		growthTurns: 100, manyCheckpoints: 100_000, foreignKeys: 1_000_000,
 	}
 	quickScale = scale{
@@ -49,7 +49,7 @@ var (
 func parse(arguments []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.StringVar(&o.root, "root", "..", "folder of the server's module")
+	flags.StringVar(&o.root, "root", "..", "folder of the module whose server is measured; what calls the store directly is about the benchmark's own")
 	flags.StringVar(&o.dir, "dir", os.TempDir(), "folder to keep data in during the run; the durable goals are about its file system")
 	flags.BoolVar(&o.quick, "quick", false, "fewer and shorter rounds on less data: whether it works, and roughly how")
 	flags.BoolVar(&o.write, "write", false, "write the results into the folder docs of the module")
