@@ -32,6 +32,9 @@ func TestEachTaskAcknowledgesEachCheckpointOnce(t *testing.T) {
 					t.Fatalf("request %d has %d tasks: %s", n, len(tasks), body)
 				}
 				for _, task := range tasks {
+					if task > "task-000011" {
+						t.Errorf("request %d is for %s, which is beyond the last task", n, task)
+					}
 					seen[path+" "+task]++
 				}
 				if group := n * a.batch / a.tasks / a.group; !strings.Contains(strings.Join(paths[group*a.group:(group+1)*a.group], " "), path) {
