@@ -2,7 +2,6 @@ package standin
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -41,8 +40,8 @@ func scanRestore(client *redis.Client) http.HandlerFunc {
 // pageSize is that of the server's chunks.
 const pageSize = 256 << 10
 
-// plainUpload stores NDJSON in pages that end with a line, and looks at nothing in them. The
-// next page is read while one is on its way to Redis. It answers the number of pages.
+// plainUpload cuts NDJSON into lines, looks at nothing in them, and stores them in pages. The
+// next page is filled while one is on its way to Redis. It answers the number of pages.
 func plainUpload(client *redis.Client) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		full, empty, failed := make(chan []byte), make(chan []byte, 2), make(chan error, 1)
@@ -61,7 +60,7 @@ func plainUpload(client *redis.Client) http.HandlerFunc {
 			}
 			stored <- n
 		}()
-		err := cutPages(r.Body, empty, full)
+		err := cutLines(r.Body, empty, full)
 		close(full)
 		n := <-stored
 		select {
@@ -79,27 +78,26 @@ func plainUpload(client *redis.Client) http.HandlerFunc {
 // Page is the key of page n of an upload.
 func Page(n int) string { return "page:" + strconv.Itoa(n) }
 
-// cutPages fills pages from empty and hands them to full.
-func cutPages(body io.Reader, empty <-chan []byte, full chan<- []byte) error {
-	var rest []byte // the beginning of a line whose end is on the next page
+// cutLines fills pages from empty with whole lines and hands them to full.
+func cutLines(body io.Reader, empty <-chan []byte, full chan<- []byte) error {
+	lines := bufio.NewReaderSize(body, 64<<10)
+	page := <-empty
 	for {
-		page := append(<-empty, rest...)
-		n, err := io.ReadFull(body, page[len(page):cap(page)])
-		page = page[:len(page)+n]
-		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			if len(page) > 0 {
-				full <- page
-			}
-			return nil
-		case err != nil:
-			return fmt.Errorf("reading the upload: %w", err)
+		line, err := lines.ReadSlice('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("reading a line: %w", err)
 		}
-		end := bytes.LastIndexByte(page, '\n') + 1
-		if end == 0 {
-			return errors.New("a line is longer than a page")
+		if len(page)+len(line) > pageSize {
+			full <- page
+			page = <-empty
 		}
-		rest = append(rest[:0], page[end:]...)
-		full <- page[:end]
+		page = append(page, line...)
+		if err != nil {
+			break
+		}
 	}
+	if len(page) > 0 {
+		full <- page
+	}
+	return nil
 }

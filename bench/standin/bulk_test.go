@@ -18,7 +18,7 @@ func TestPagesEndWithALineAndLoseNothing(t *testing.T) {
 	empty <- make([]byte, 0, pageSize)
 	done := make(chan error, 1)
 	go func() {
-		done <- cutPages(&text, empty, full)
+		done <- cutLines(&text, empty, full)
 		close(full)
 	}()
 	var got []byte
