@@ -38,7 +38,7 @@ func readme(t *testing.T) string {
 // step is a shell block of the README with the output that it shows, if it does.
 type step struct{ script, output string }
 
-var block = regexp.MustCompile("(?s)```(sh|json)\n(.*?)```")
+var block = regexp.MustCompile("(?s)```(sh|json|text)\n(.*?)```")
 
 // walkthrough reads the steps between the mark and the next one.
 func walkthrough(t *testing.T) []step {

@@ -45,7 +45,7 @@ func ErrStaleEpoch(given, current int64) *Error {
 
 // ErrStaleAttempt is for a message of an attempt that a newer one of the same task replaced.
 func ErrStaleAttempt(taskID string, given, highest int64) *Error {
-	return &Error{Code: CodeStaleAttempt, Detail: fmt.Sprintf("Task %q sent attempt %d, but attempt %d was heard from already. Stop this instance if a newer one has taken over; a message without attempt counts as attempt 0, so send it with every call.", taskID, given, highest)}
+	return &Error{Code: CodeStaleAttempt, Detail: fmt.Sprintf("Task %q sent attempt %d, but attempt %d was heard from already. Stop this instance if a newer one has taken over; a message without attempt counts as attempt 0, so send it with every call. To begin counting anew: DELETE /jobs/{job}/tasks/{taskId}.", taskID, given, highest)}
 }
 
 // ErrEnded is for changing a checkpoint that reached the terminal status.
