@@ -25,7 +25,7 @@ func (b *bench) crowd(ctx context.Context) error {
 		redisSeconds = append(redisSeconds, l.cpu[redisName].Seconds())
 	}
 	what := fmt.Sprintf("%s tasks acknowledge one checkpoint from %d connections, completed exactly once: ",
-		report.Grouped(tasksPerCheckpoint), connections)
+		report.Grouped(int64(b.crowdTasks)), connections)
 	b.report.Add(report.Row{Metric: what + "total time", Unit: "s", Samples: seconds})
 	b.report.Add(report.Row{Metric: what + "Redis CPU", Unit: "s", Samples: redisSeconds})
 	return nil
@@ -37,11 +37,11 @@ func (b *bench) crowdOnce(ctx context.Context, connections int) (loaded, error) 
 		return loaded{}, err
 	}
 	defer s.stop()
-	a, err := b.singleAcks(ctx, s, 1, 1, tasksPerCheckpoint)
+	a, err := b.singleAcks(ctx, s, 1, 1, b.crowdTasks)
 	if err != nil {
 		return loaded{}, err
 	}
-	l, err := b.run(ctx, s, serverName, load.Options{Connections: connections, Next: a.next, Check: a.check, Count: tasksPerCheckpoint})
+	l, err := b.run(ctx, s, serverName, load.Options{Connections: connections, Next: a.next, Check: a.check, Count: int64(b.crowdTasks)})
 	if err != nil {
 		return loaded{}, err
 	}
@@ -55,8 +55,11 @@ func (b *bench) crowdOnce(ctx context.Context, connections int) (loaded, error) 
 	var checkpoint struct {
 		AcknowledgedTasks int `json:"acknowledgedTasks"`
 	}
-	if err := json.Unmarshal(answer, &checkpoint); err != nil || checkpoint.AcknowledgedTasks != tasksPerCheckpoint {
-		return loaded{}, fmt.Errorf("the latest checkpoint is %.300s (%w)", answer, err)
+	if err := json.Unmarshal(answer, &checkpoint); err != nil {
+		return loaded{}, fmt.Errorf("reading the latest checkpoint: %w", err)
+	}
+	if checkpoint.AcknowledgedTasks != b.crowdTasks {
+		return loaded{}, fmt.Errorf("not all acknowledged the latest checkpoint: %.300s", answer)
 	}
 	return l, nil
 }

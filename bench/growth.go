@@ -281,8 +281,11 @@ func sweepTurn(ctx context.Context, s *scene) ([]time.Duration, error) {
 	took := time.Since(began)
 	// A read would derive that it expired; the record says whether it was written.
 	status, err := s.redis.HGet(ctx, fmt.Sprintf("checkpoint:%d", result.Checkpoint.ID), "status").Result()
-	if err != nil || status != string(coordinator.StatusExpired) {
-		return nil, fmt.Errorf("the sweep left the checkpoint %q (%w)", status, err)
+	if err != nil {
+		return nil, fmt.Errorf("reading the checkpoint's record: %w", err)
+	}
+	if status != string(coordinator.StatusExpired) {
+		return nil, fmt.Errorf("the sweep left the checkpoint %q", status)
 	}
 	return []time.Duration{took}, nil
 }

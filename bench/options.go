@@ -30,6 +30,7 @@ type scale struct {
 	bulkEntries      int           // of a snapshot
 	turns            int           // single calls a round
 	crowds           int           // checkpoints that a crowd acknowledges
+	crowdTasks       int           // in each of them
 	growthTurns      int           // calls a round in each scene
 	manyCheckpoints  int           // in the largest scene
 	foreignKeys      int
@@ -37,11 +38,11 @@ type scale struct {
 
 var (
 	wholeScale = scale{
-		warmUp: 500 * time.Millisecond, duration: 2500 * time.Millisecond, bulkEntries: 1_000_000, turns: 1000, crowds: 3,
+		warmUp: 500 * time.Millisecond, duration: 2500 * time.Millisecond, bulkEntries: 1_000_000, turns: 1000, crowds: 3, crowdTasks: tasksPerCheckpoint,
 		growthTurns: 100, manyCheckpoints: 100_000, foreignKeys: 1_000_000,
 	}
 	quickScale = scale{
-		warmUp: 200 * time.Millisecond, duration: 800 * time.Millisecond, bulkEntries: 400_000, turns: 200, crowds: 1,
+		warmUp: 200 * time.Millisecond, duration: 800 * time.Millisecond, bulkEntries: 400_000, turns: 200, crowds: 1, crowdTasks: tasksPerCheckpoint / 5,
 		growthTurns: 25, manyCheckpoints: 5000, foreignKeys: 100_000,
 	}
 )
