@@ -80,6 +80,9 @@ func (x *exchange) relay(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if r.Body == http.NoBody || r.ContentLength == 0 {
 		out.Body = nil
 	}
+	if rule.rewrite != nil {
+		rule.rewrite(out)
+	}
 	response, err := x.front.transport.RoundTrip(out)
 	if err != nil {
 		breakOff() // whatever the reason: the server is away, the client has gone, the script cuts

@@ -266,6 +266,7 @@ func TestAnAnswerIsReplacedOrAlteredAndRequestsAreHeld(t *testing.T) {
 		}),
 		fault.On(fault.List).Alter(func(*http.Response) error { return errors.New("no") }),
 		fault.On(fault.List).Before(func() { server.Trigger() }).Delay(time.Millisecond),
+		fault.On(fault.List).Rewrite(func(r *http.Request) { r.URL.RawQuery = "limit=1" }),
 	)
 	if got := send(t, "GET", front.URL+"/checkpoints", ""); got.status != 200 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
 		t.Errorf("the garbage is %+v", got)
@@ -281,6 +282,12 @@ func TestAnAnswerIsReplacedOrAlteredAndRequestsAreHeld(t *testing.T) {
 	}
 	if got := send(t, "GET", front.URL+"/checkpoints", ""); strings.Count(got.body, `"checkpointId"`) != 2 {
 		t.Errorf("what was triggered meanwhile is not in %+v", got)
+	}
+	if got := send(t, "GET", front.URL+"/checkpoints?limit=2", ""); strings.Count(got.body, `"checkpointId"`) != 1 {
+		t.Errorf("what is asked for in another way is answered with %+v", got)
+	}
+	if last := front.Requests()[5]; last.Query.Get("limit") != "2" || last.Fault != "request rewritten" {
+		t.Errorf("it is noted as %v", last)
 	}
 }
 

@@ -30,6 +30,7 @@ type Rule struct {
 	retryAfter              time.Duration
 	cutBefore, hang, noHead bool
 	cutBody, cutAnswer      int64 // -1 for never
+	rewrite                 func(*http.Request)
 	alter                   func(*http.Response) error
 }
 
@@ -105,6 +106,13 @@ func (r Rule) Garbage() Rule {
 func (r Rule) Answer(handler http.HandlerFunc) Rule {
 	r.answer = handler
 	return r.called("answered by a handler")
+}
+
+// Rewrite changes the request before it is passed on, such as its query. [Front.Requests] has it
+// as it came.
+func (r Rule) Rewrite(change func(*http.Request)) Rule {
+	r.rewrite = change
+	return r.called("request rewritten")
 }
 
 // Alter changes the server's answer before it is passed on. A body that gets another length
