@@ -137,6 +137,11 @@ func (b *bench) prepare(ctx context.Context) error {
 	if !installed("redis-server") {
 		return errors.New("redis-server is not installed")
 	}
+	if b.profiles != "" {
+		if err := os.MkdirAll(b.profiles, 0o750); err != nil {
+			return fmt.Errorf("making the folder for profiles: %w", err)
+		}
+	}
 	b.report.Date = time.Now().UTC().Format("2006-01-02 15:04 UTC")
 	b.report.Commit = b.commit(ctx)
 	b.report.Machine = process.Machine()
