@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -73,7 +74,7 @@ func (c *client) open(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// call sends a small request and decodes the answer.
+// call is a small request.
 type call struct {
 	method, path string
 	query        url.Values
@@ -83,7 +84,25 @@ type call struct {
 	wait time.Duration
 }
 
-func (c *client) do(ctx context.Context, call call, into any) error {
+// answer is what a call decodes. JSON of something else than checkpointd, which may be an empty
+// object, is known by what it lacks: taken at its word it might be a fresh start.
+type answer interface{ genuine() bool }
+
+var errForeign = errors.New("it is JSON, but not checkpointd's")
+
+func decode(response *http.Response, into answer) error {
+	err := json.NewDecoder(response.Body).Decode(into)
+	if err == nil && !into.genuine() {
+		err = errForeign
+	}
+	if err != nil {
+		return fmt.Errorf("reading the answer of %s %s: %w", response.Request.Method, response.Request.URL.Path, err)
+	}
+	return nil
+}
+
+// do sends it once. What is answered is dropped when into is nil.
+func (c *client) do(ctx context.Context, call call, into answer) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+call.wait)
 	defer cancel()
 	var body io.Reader
@@ -117,10 +136,7 @@ func (c *client) do(ctx context.Context, call call, into any) error {
 		_, _ = io.Copy(io.Discard, response.Body) // so that the connection can be used again
 		return nil
 	}
-	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
-		return fmt.Errorf("reading the answer of %s %s: %w", call.method, call.path, err)
-	}
-	return nil
+	return decode(response, into)
 }
 
 // retry repeats what fails for a while, until ctx ends.
@@ -149,6 +165,6 @@ func (c *client) retry(ctx context.Context, what string, f func() error) error {
 }
 
 // surely is do with retry.
-func (c *client) surely(ctx context.Context, call call, into any) error {
+func (c *client) surely(ctx context.Context, call call, into answer) error {
 	return c.retry(ctx, call.method+" "+call.path, func() error { return c.do(ctx, call, into) })
 }

@@ -20,7 +20,16 @@ type status string
 const (
 	statusPending   status = "pending"
 	statusCompleted status = "completed"
+	// statusAcknowledged is a task's.
+	statusAcknowledged status = "acknowledged"
 )
+
+// statusAnswer is an answer of which only the status is read.
+type statusAnswer struct {
+	Status status `json:"status"`
+}
+
+func (a *statusAnswer) genuine() bool { return a.Status != "" }
 
 // failure is why the server says that a checkpoint ended uncompleted.
 type failure struct {

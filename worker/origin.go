@@ -55,12 +55,19 @@ type jobStatus struct {
 }
 
 func (r *run) jobStatus(ctx context.Context) (jobStatus, error) {
-	var job struct {
-		Status jobStatus `json:"status"`
-	}
+	var job jobAnswer
 	err := r.client.surely(ctx, call{method: http.MethodGet, path: "/jobs/" + url.PathEscape(r.Job)}, &job)
-	return job.Status, err
+	if err != nil {
+		return jobStatus{}, err
+	}
+	return *job.Status, nil
 }
+
+type jobAnswer struct {
+	Status *jobStatus `json:"status"`
+}
+
+func (a *jobAnswer) genuine() bool { return a.Status != nil }
 
 // ErrRecoveryKeyUsed is that a checkpoint has completed since the recovery with this key. A life
 // that began with it anew would go back behind what the fleet has done since.
@@ -68,10 +75,7 @@ var ErrRecoveryKeyUsed = errors.New("worker: a checkpoint has completed since th
 
 // recover is the restart of the whole fleet.
 func (r *run) recover(ctx context.Context) (Checkpoint, error) {
-	var recovery struct {
-		Epoch      int64             `json:"epoch"`
-		Checkpoint *checkpointAnswer `json:"checkpoint"`
-	}
+	var recovery recoveryAnswer
 	err := r.client.surely(ctx, call{
 		method: http.MethodPost, path: "/checkpoints/recover", header: http.Header{"Idempotency-Key": {r.RecoveryKey}},
 	}, &recovery)
@@ -97,6 +101,14 @@ func (r *run) recover(ctx context.Context) (Checkpoint, error) {
 	return from, nil
 }
 
+type recoveryAnswer struct {
+	Epoch      int64             `json:"epoch"`
+	Checkpoint *checkpointAnswer `json:"checkpoint"`
+}
+
+// The first recovery of a job raises its epoch to 1.
+func (a *recoveryAnswer) genuine() bool { return a.Epoch > 0 }
+
 // checkpointAnswer is what a worker reads of a checkpoint.
 type checkpointAnswer struct {
 	ID      int64    `json:"checkpointId"`
@@ -104,6 +116,8 @@ type checkpointAnswer struct {
 	Status  status   `json:"status"`
 	Failure *failure `json:"failure"`
 }
+
+func (a *checkpointAnswer) genuine() bool { return a.Status != "" }
 
 func (a *checkpointAnswer) checkpoint() Checkpoint { return Checkpoint{ID: a.ID, Epoch: a.Epoch} }
 

@@ -91,9 +91,7 @@ func (r *run) pending(ctx context.Context, wait time.Duration, changed <-chan st
 			}
 		}()
 	}
-	var list struct {
-		Checkpoints []checkpointAnswer `json:"checkpoints"`
-	}
+	var list listAnswer
 	err := r.client.surely(poll, call{
 		method: http.MethodGet, path: "/checkpoints", wait: wait,
 		query: url.Values{"status": {string(statusPending)}, "notAckedBy": {r.TaskID}, "limit": {"1000"}},
@@ -113,6 +111,12 @@ func (r *run) pending(ctx context.Context, wait time.Duration, changed <-chan st
 	slices.SortFunc(checkpoints, byID)
 	return checkpoints, nil
 }
+
+type listAnswer struct {
+	Checkpoints []checkpointAnswer `json:"checkpoints"`
+}
+
+func (a *listAnswer) genuine() bool { return a.Checkpoints != nil }
 
 // watch asks how a checkpoint ended while no stream tells.
 func (r *run) watch(ctx context.Context, c *cut) {

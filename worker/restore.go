@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 type restoreStream struct {
 	ctx    context.Context //nolint:containedctx // A reader has no other place for it.
 	client *client
+	id     int64
 	path   string
 	query  url.Values
 
@@ -43,7 +45,7 @@ const stuckMax = 5
 // where it has a share. A task that had no part in the checkpoint gets an empty one.
 func (r *run) openRestore(ctx context.Context, from Checkpoint) (*restoreStream, error) {
 	s := &restoreStream{
-		ctx: ctx, client: &r.client, path: fmt.Sprintf("/checkpoints/%d/restore", from.ID), query: url.Values{},
+		ctx: ctx, client: &r.client, id: from.ID, path: fmt.Sprintf("/checkpoints/%d/restore", from.ID), query: url.Values{},
 		total: -1, selection: selection{owns: r.owns, shared: r.Shared},
 	}
 	if from.ID == None {
@@ -89,8 +91,24 @@ func (s *restoreStream) open() error {
 // errAnotherSnapshot cannot happen with a completed checkpoint and a server that is one.
 var errAnotherSnapshot = errors.New("the stored part is another one than before the connection broke")
 
+// check finds out whether an answer is the server's. A page of something else in between is
+// as good as no answer, and must not be taken for entries, nor for the end of them.
+func (s *restoreStream) check(response *http.Response) error {
+	if media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); media != "application/x-ndjson" {
+		return fmt.Errorf("GET %s is answered with status %d as %q", s.path, response.StatusCode, media)
+	}
+	if id := response.Header.Get("Checkpoint-Id"); id != "" && id != strconv.FormatInt(s.id, 10) {
+		return fmt.Errorf("GET %s is answered with checkpoint %q", s.path, id)
+	}
+	return nil
+}
+
 // adopt goes on with an answer.
 func (s *restoreStream) adopt(response *http.Response) error {
+	if err := s.check(response); err != nil {
+		_ = response.Body.Close() // nothing of it is wanted
+		return err
+	}
 	etag := response.Header.Get("ETag")
 	if s.offset == 0 {
 		s.body, s.etag, s.length = response.Body, etag, response.ContentLength

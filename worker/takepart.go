@@ -104,11 +104,8 @@ func (r *run) handIn(ctx context.Context, c *cut, entries Entries) error {
 			return r.decline(ctx, c, err, sent)
 		}
 		sent = true
-		if c.transfer.Err() != nil {
-			return r.conclude(ctx, c, sent)
-		}
-		r.Logger.WarnContext(ctx, "the upload did not get through, trying again", "checkpoint", c.ID, "error", err)
-		if pause(c.transfer, max(policy.next(), retryAfter(err))) != nil {
+		r.Logger.WarnContext(ctx, "the upload did not get through", "checkpoint", c.ID, "error", err)
+		if pause(c.ctx, max(policy.next(), retryAfter(err))) != nil { // it has ended, perhaps by what we sent
 			return r.conclude(ctx, c, sent)
 		}
 	}
@@ -139,14 +136,12 @@ func (r *run) conclude(ctx context.Context, c *cut, sent bool) error {
 		r.ledger.exclude(c)
 		return nil
 	}
-	var task struct {
-		Status string `json:"status"`
-	}
+	var task statusAnswer
 	err := r.client.surely(ctx, call{method: http.MethodGet, path: c.path() + "/tasks/" + url.PathEscape(r.TaskID)}, &task)
 	switch {
 	case err != nil && !isAny(err, CodeTaskNotInCheckpoint, CodeCheckpointDeleted):
 		return err
-	case err == nil && task.Status == "acknowledged":
+	case err == nil && task.Status == statusAcknowledged:
 		r.ledger.acknowledge(c)
 	default:
 		r.ledger.exclude(c)

@@ -30,11 +30,7 @@ func (r *run) upload(c *cut, entries Entries, meter *meter) (completed bool, _ e
 	}
 	stuck := time.AfterFunc(r.uploadPatience, func() { cutOff(errUploadStuck) })
 	defer stuck.Stop()
-	part := newPart(entries, meter, func(more bool) {
-		if stuck.Stop(); more { // without more there is an answer to wait for
-			stuck.Reset(r.uploadPatience)
-		}
-	})
+	part := newPart(entries, meter, func() { stuck.Reset(r.uploadPatience) }) // at its end, too: for the answer
 	request.Body = part
 	request.Header.Set("Content-Type", "application/x-ndjson")
 	request.Header.Set("Expect", "100-continue") // a late part is refused before it is sent
@@ -56,17 +52,16 @@ func (r *run) upload(c *cut, entries Entries, meter *meter) (completed bool, _ e
 		}
 		return false, err
 	}
-	var answer struct {
-		Status status `json:"status"`
-	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return false, fmt.Errorf("reading the answer to an upload: %w", err)
+	var answer statusAnswer
+	if err := decode(response, &answer); err != nil {
+		return false, err
 	}
 	return answer.Status == statusCompleted, nil
 }
 
-// uploadPatience is after how much time without a byte an upload is begun again. The server
-// has given it up after a minute; only TCP may take a quarter of an hour to notice.
+// uploadPatience is after how much time without a byte, or without an answer to the last one, an
+// upload is begun again. The server has given it up after a minute; only TCP may take a quarter
+// of an hour to notice.
 const uploadPatience = 2 * time.Minute
 
 var errUploadStuck = errors.New("the upload does not move on")
@@ -114,8 +109,8 @@ type part struct {
 	*io.PipeReader
 
 	sent atomic.Int64
-	// moved is told of each byte, and whether there may be more.
-	moved func(more bool)
+	// moved is called when the connection has taken something, or the end.
+	moved func()
 	ended chan struct{}
 	err   error // before ended is closed
 }
@@ -125,7 +120,7 @@ type entriesError struct{ error }
 
 func (e *entriesError) Unwrap() error { return e.error }
 
-func newPart(entries Entries, meter *meter, moved func(more bool)) *part {
+func newPart(entries Entries, meter *meter, moved func()) *part {
 	reader, writer := io.Pipe()
 	p := &part{PipeReader: reader, moved: moved, ended: make(chan struct{})}
 	go func() {
@@ -143,7 +138,7 @@ func newPart(entries Entries, meter *meter, moved func(more bool)) *part {
 func (p *part) Read(b []byte) (int, error) {
 	n, err := p.PipeReader.Read(b)
 	p.sent.Add(int64(n))
-	p.moved(err == nil)
+	p.moved()
 	return n, err //nolint:wrapcheck // As io.Reader has it.
 }
 
