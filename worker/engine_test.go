@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/checkpointd/checkpointd/checkpointtest"
+	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 	"github.com/checkpointd/checkpointd/engine"
 	"github.com/checkpointd/checkpointd/worker"
 )
@@ -364,42 +366,31 @@ func TestAKeyThatTwoTasksHaveIsNotTakenFromOneOfThem(t *testing.T) {
 func TestAnUploadOfAnEngineThatIsRepeatedIsTheSameCut(t *testing.T) {
 	t.Parallel()
 	server := checkpointtest.Start(t)
-	proxy := newProxy(t, server)
-	m := newMachine(t, proxy.url, "task-1")
+	front := server.Front()
+	m := newMachine(t, front.URL, "task-1")
 	counts := store[int, int](t, m, "counts")
-	var lock sync.Mutex
-	var bodies []string
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method != http.MethodPut {
-			return true
-		}
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		for n := range 1000 { // the state changes while the answer is on its way
+	front.Script(fault.On(fault.Upload).Times(2).Answer(func(w http.ResponseWriter, r *http.Request) {
+		for n := range 1000 { // the state changes before the part is read
 			put(t, counts, n, -n)
 		}
-		lock.Lock()
-		defer lock.Unlock()
-		if bodies = append(bodies, string(body)); len(bodies) < 3 {
-			breakOff(w)
-			return false
-		}
-		r.Body = io.NopCloser(strings.NewReader(string(body)))
-		return true
-	})
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusBadGateway)
+	}))
 	m.run(t)
 	for n := range 1000 {
 		put(t, counts, n, n)
 	}
 	complete(t, server, "task-1")
-	lock.Lock()
-	defer lock.Unlock()
-	if len(bodies) != 3 || bodies[0] != bodies[1] || bodies[1] != bodies[2] {
-		t.Errorf("%d uploads were not the same", len(bodies))
+	uploads := front.Requests().Of(fault.Upload)
+	if len(uploads) != 3 {
+		t.Fatalf("there were %d uploads", len(uploads))
 	}
-	if strings.Contains(bodies[2], "-") {
+	for _, upload := range uploads {
+		if upload.BodyDigest == "" || upload.BodyDigest != uploads[0].BodyDigest {
+			t.Errorf("the uploads were not the same: %v", uploads)
+		}
+	}
+	if bytes.Contains(uploads[2].Body, []byte("-")) {
 		t.Error("the cut has what was written after it")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/checkpointd/checkpointd/checkpointtest"
+	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 	"github.com/checkpointd/checkpointd/worker"
 )
 
@@ -98,23 +99,11 @@ func TestAWorkerThatWaitsForItsFinalCheckpointEndsWithItsContextAndItsEpoch(t *t
 func TestAFinalCheckpointThatIsGoneBeforeItWasHeardOfIsNone(t *testing.T) {
 	t.Parallel()
 	server := checkpointtest.Start(t)
-	proxy := newProxy(t, server)
+	front := server.Front()
 	deleted := make(chan struct{})
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path == "/events" {
-			w.WriteHeader(http.StatusNotFound)
-			return false
-		}
-		if strings.HasPrefix(r.URL.Path, "/checkpoints/0") && r.Method == http.MethodGet {
-			select {
-			case <-deleted:
-			case <-r.Context().Done():
-			}
-		}
-		return true
-	})
+	front.Script(noStream(), fault.On("GET /checkpoints/0").Before(func() { until(t, deleted) }).Always())
 	c, finish := newFinisher(t, server)
-	c.URL = proxy.url
+	c.URL = front.URL
 	close(finish)
 	life, _ := c.run(t)
 	id := handedIn(t, server)

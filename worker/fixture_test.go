@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/checkpointd/checkpointd/checkpointtest"
+	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 	"github.com/checkpointd/checkpointd/worker"
 )
 
@@ -105,6 +107,34 @@ func (l *life) end(t *testing.T) error {
 	}
 	return nil
 }
+
+// arrived waits until so many requests of a route have come.
+func arrived(t *testing.T, front *fault.Front, route fault.Route, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	requests, err := front.Wait(ctx, func(r fault.Requests) bool { return len(r.Of(route)) >= n })
+	if err != nil {
+		t.Fatalf("%d requests of %q came, not %d", len(requests.Of(route)), route, n)
+	}
+}
+
+// polls are the questions of a worker that the server may keep open.
+func polls(front *fault.Front, route fault.Route) int {
+	return len(front.Requests().Of(route).Where(func(r fault.Request) bool { return r.Query.Has("wait") }))
+}
+
+// until holds something up until the channel is closed.
+func until(t *testing.T, closed <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-closed:
+	case <-t.Context().Done():
+	}
+}
+
+// noStream is a proxy that does not let event streams through.
+func noStream() fault.Rule { return fault.On(fault.Events).Answer(http.NotFound).Always() }
 
 // receive waits for a value.
 func receive[T any](t *testing.T, from <-chan T) T {

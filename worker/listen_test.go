@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/checkpointd/checkpointd/checkpointtest"
+	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 )
 
 // takesPart has the worker go through some checkpoints, of which it must be told.
@@ -41,51 +42,45 @@ func eventually(t *testing.T, what string, is func() bool) {
 func TestAWorkerListensToTheStreamAndDoesNotPollBesideIt(t *testing.T) {
 	t.Parallel()
 	server := checkpointtest.Start(t)
-	proxy := newProxy(t, server)
+	front := server.Front()
 	c := newCounter(t, server, "task-1")
-	c.URL = proxy.url
+	c.URL = front.URL
 	c.run(t)
 	takesPart(t, server, c, 1) // by then the stream may have begun, or not
-	eventually(t, "the stream is asked for", func() bool { return proxy.events.Load() == 1 })
+	arrived(t, front, fault.Events, 1)
 	takesPart(t, server, c, 2)
-	before := proxy.polls.Load()
+	before := polls(front, fault.List)
 	takesPart(t, server, c, 10)
-	if polls, streams := proxy.polls.Load(), proxy.events.Load(); polls != before || streams != 1 {
+	if polls, streams := polls(front, fault.List), len(front.Requests().Of(fault.Events)); polls != before || streams != 1 {
 		t.Errorf("beside %d streams the worker polled %d times", streams, polls-before)
 	}
 }
 
 func TestAWorkerPollsWhereTheStreamIsRefusedHangsOrIsAnotherPage(t *testing.T) {
 	t.Parallel()
-	for name, meddle := range map[string]func(http.ResponseWriter, *http.Request){
-		"refused": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
-		"hangs":   func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-		"head only": func(w http.ResponseWriter, r *http.Request) {
+	for name, rule := range map[string]fault.Rule{
+		"refused": noStream(),
+		"hangs":   fault.On(fault.Events).Hang(),
+		"head only": fault.On(fault.Events).Answer(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
-		},
-		"another page": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
+		}),
+		"another page": fault.On(fault.Events).Garbage(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := checkpointtest.Start(t)
-			proxy := newProxy(t, server)
-			proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-				if r.URL.Path == "/events" {
-					meddle(w, r)
-					return false
-				}
-				return true
-			})
+			front := server.Front()
+			front.Script(rule.Always())
 			c := newCounter(t, server, "task-1")
-			c.URL, c.StreamTimeout = proxy.url, 200*time.Millisecond
+			c.URL, c.StreamTimeout = front.URL, 200*time.Millisecond
 			c.run(t)
 			takesPart(t, server, c, 5)
-			if proxy.polls.Load() == 0 {
+			if polls(front, fault.List) == 0 {
 				t.Error("nothing was polled")
 			}
-			eventually(t, "the stream is asked for again", func() bool { return proxy.events.Load() > 1 })
+			arrived(t, front, fault.Events, 2)
 			// A checkpoint that another task ends is heard of without a stream, too.
 			id := server.Trigger("task-1", "task-2").ID
 			eventually(t, "the part is in", func() bool { return server.Checkpoint(id).AcknowledgedTasks == 1 })
@@ -100,44 +95,35 @@ func TestAWorkerPollsWhereTheStreamIsRefusedHangsOrIsAnotherPage(t *testing.T) {
 func TestAWorkerGoesOverToTheStreamOnceThereIsOne(t *testing.T) {
 	t.Parallel()
 	server := checkpointtest.Start(t)
-	proxy := newProxy(t, server)
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/events" {
-			return true
-		}
-		w.WriteHeader(http.StatusBadGateway)
-		return false
-	})
+	front := server.Front()
+	front.Script(noStream())
 	c := newCounter(t, server, "task-1")
-	c.URL, c.PollWait = proxy.url, time.Minute // too long for a poll to end by itself
+	c.URL, c.PollWait = front.URL, time.Minute // too long for a poll to end by itself
 	c.run(t)
 	takesPart(t, server, c, 2)
 	id := server.Trigger("task-1", "task-2").ID
 	eventually(t, "the part is in", func() bool { return server.Checkpoint(id).AcknowledgedTasks == 1 })
-	refused := proxy.events.Load()
-	proxy.set(func(http.ResponseWriter, *http.Request) bool { return true })
-	eventually(t, "the stream is asked for again", func() bool { return proxy.events.Load() > refused })
+	refused := len(front.Requests().Of(fault.Events))
+	front.Clear()
+	arrived(t, front, fault.Events, refused+1)
 	takesPart(t, server, c, 1)
-	polls := proxy.polls.Load()
+	before := polls(front, fault.List)
 	takesPart(t, server, c, 3)
-	if proxy.polls.Load() > polls+1 { // the first of the three may have come before the stream
-		t.Errorf("the worker polled %d times beside the stream", proxy.polls.Load()-polls)
+	if after := polls(front, fault.List); after > before+1 { // the first of the three may have come before the stream
+		t.Errorf("the worker polled %d times beside the stream", after-before)
 	}
 }
 
 func TestAWorkerMissesNothingWhileItsStreamsBreak(t *testing.T) {
 	t.Parallel()
 	server := checkpointtest.Start(t)
-	proxy := newProxy(t, server)
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/events" {
-			return true
-		}
-		relayCut(t, w, r, server.URL, 700) // an event or two
-		return false
-	})
+	front := server.Front()
+	front.Script(fault.On(fault.Events).CutAnswerAfter(700).Always()) // an event or two
 	c := newCounter(t, server, "task-1")
-	c.URL = proxy.url
+	c.URL = front.URL
 	c.run(t)
 	takesPart(t, server, c, 20)
+	if len(front.Requests().Of(fault.Events)) < 2 {
+		t.Error("no stream broke")
+	}
 }

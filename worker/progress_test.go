@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/checkpointd/checkpointd/checkpointtest"
+	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 	"github.com/checkpointd/checkpointd/worker"
 )
 
@@ -113,17 +112,10 @@ func TestProgressIsToldAFewTimesASecondAndOnceAtTheEnd(t *testing.T) {
 func TestAnUploadThatIsRepeatedHasOneLastWord(t *testing.T) {
 	t.Parallel()
 	server := checkpointtest.Start(t)
-	proxy := newProxy(t, server)
-	var uploads atomic.Int64
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method != http.MethodPut || uploads.Add(1) > 2 {
-			return true
-		}
-		relayCut(t, w, r, "http://127.0.0.1:1", -1) // nobody is there
-		return false
-	})
+	front := server.Front()
+	front.Script(fault.On(fault.Upload).CutBefore().Times(2))
 	c := newCounter(t, server, "task-1")
-	c.URL = proxy.url
+	c.URL = front.URL
 	c.add("a", 1)
 	listener := newListener(c)
 	c.run(t)
@@ -131,7 +123,8 @@ func TestAnUploadThatIsRepeatedHasOneLastWord(t *testing.T) {
 	told := receive(t, listener.done)
 	bytes := int64(len(`{"key":"a","value":1}` + "\n" + `{"key":"n","value":1}` + "\n"))
 	want := worker.Progress{Bytes: bytes, Total: -1, Entries: 2, Done: true}
-	if diff := cmp.Diff(want, told[len(told)-1]); diff != "" || uploads.Load() != 3 || len(listener.done) > 0 {
-		t.Errorf("after %d uploads: %s", uploads.Load(), diff)
+	uploads := len(front.Requests().Of(fault.Upload))
+	if diff := cmp.Diff(want, told[len(told)-1]); diff != "" || uploads != 3 || len(listener.done) > 0 {
+		t.Errorf("after %d uploads: %s", uploads, diff)
 	}
 }

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/checkpointd/checkpointd/checkpointtest"
+	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 	"github.com/checkpointd/checkpointd/worker"
 )
 
@@ -111,17 +109,13 @@ func TestACheckpointThatIsDeletedBeforeItCameBackIsToldAsAKeyThatIsUsedUp(t *tes
 	life, _ := c.run(t)
 	takesPart(t, server, c, 2)
 	life.stop()
-	proxy := newProxy(t, server)
+	front := server.Front()
 	asked, deleted := make(chan struct{}), make(chan struct{})
-	var times atomic.Int64
-	proxy.set(func(_ http.ResponseWriter, r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, "/restore") && times.Add(1) == 1 {
-			close(asked)
-			<-deleted
-		}
-		return true
-	})
-	c.URL, c.RecoveryKey = proxy.url, "crash-1"
+	front.Script(fault.On(fault.Restore).Before(func() {
+		close(asked)
+		until(t, deleted)
+	}))
+	c.URL, c.RecoveryKey = front.URL, "crash-1"
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(t.Context()) }()
 	receive(t, asked)

@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/checkpointd/checkpointd/checkpointtest"
+	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 	"github.com/checkpointd/checkpointd/worker"
 )
 
@@ -24,25 +25,15 @@ func TestAWorkerWaitsForAServerAndNeverTakesItForAFreshStart(t *testing.T) {
 	takesPart(t, server, first, 1)
 	life.stop()
 
-	proxy := newProxy(t, server)
-	var refused atomic.Int64
-	proxy.set(func(w http.ResponseWriter, _ *http.Request) bool {
-		switch refused.Add(1) {
-		case 1:
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(`{"code":"store_unavailable","status":503}`))
-		case 2:
-			breakOff(w)
-		case 4: // 3 asks for the epoch
-			w.WriteHeader(http.StatusBadGateway)
-		default:
-			return true
-		}
-		return false
-	})
+	front := server.Front()
+	badGateway := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
+	front.Script(
+		fault.On(fault.Job).Refuse("store_unavailable"),
+		fault.On(fault.Job).CutBefore(),
+		fault.On(fault.Latest).Answer(badGateway),
+	)
 	second := newCounter(t, server, "task-1")
-	second.URL = proxy.url
+	second.URL = front.URL
 	if _, from := second.run(t); from.ID != 0 || second.counts["n"] != 1 {
 		t.Errorf("the worker began from %+v with %v", from, second.counts)
 	}
@@ -59,28 +50,61 @@ func TestARestoreGoesOnWhereItsConnectionBroke(t *testing.T) {
 	takesPart(t, server, first, 1)
 	life.stop()
 
-	proxy := newProxy(t, server)
-	var broken atomic.Int64
-	target := server.URL
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasSuffix(r.URL.Path, "/restore") {
-			return true
-		}
-		connection := broken.Add(1)
-		if wanted := fmt.Sprintf("bytes=%d-", (connection-1)*10_001); connection > 1 && r.Header.Get("Range") != wanted {
-			t.Errorf("connection %d asks for %q, not %q", connection, r.Header.Get("Range"), wanted)
-		}
-		if connection > 4 {
-			return true
-		}
-		relayCut(t, w, r, target, 10_001)
-		return false
-	})
+	front := server.Front()
+	front.Script(fault.On(fault.Restore).CutAnswerAfter(10_001).Times(4))
 	second := newCounter(t, server, "task-1")
-	second.URL = proxy.url
+	second.URL = front.URL
 	second.run(t)
-	if diff := cmp.Diff(first.counts, second.counts); diff != "" || broken.Load() != 5 {
-		t.Errorf("after %d connections: %s", broken.Load(), diff)
+	if diff := cmp.Diff(first.counts, second.counts); diff != "" {
+		t.Error(diff)
+	}
+	var ranges []string
+	for _, request := range front.Requests().Of(fault.Restore) {
+		ranges = append(ranges, request.Header.Get("Range"))
+	}
+	if diff := cmp.Diff([]string{"", "bytes=10001-", "bytes=20002-", "bytes=30003-", "bytes=40004-"}, ranges); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// answers gives the same answer to everybody, with status 200.
+func answers(media, checkpoint, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", media)
+		if checkpoint != "" {
+			w.Header().Set("Checkpoint-Id", checkpoint)
+		}
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func TestWhatSomethingElseAnswersIsNeitherEntriesNorAFreshStart(t *testing.T) {
+	t.Parallel()
+	const line = `{"taskId":"task-1","key":"n","value":99}` + "\n"
+	for name, answer := range map[string]func(fault.Rule) fault.Rule{
+		"a page":             fault.Rule.Garbage,
+		"an empty object":    func(r fault.Rule) fault.Rule { return r.Answer(answers("application/json", "", "{}")) },
+		"nothing":            func(r fault.Rule) fault.Rule { return r.Answer(answers("", "", "")) },
+		"another type":       func(r fault.Rule) fault.Rule { return r.Answer(answers("text/plain", "0", line)) },
+		"another checkpoint": func(r fault.Rule) fault.Rule { return r.Answer(answers("application/x-ndjson", "1", line)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := checkpointtest.Start(t)
+			handsIn(t, server, "", map[string]string{"task-1": `{"n":1,"m":2}`})
+			front := server.Front()
+			for _, key := range []string{"", "crash-1"} {
+				for _, route := range []fault.Route{fault.Recover, fault.Job, fault.Latest, fault.Restore} {
+					front.Script(answer(fault.On(route)))
+				}
+				front.Script(fault.On(fault.Restore).CutAnswerAfter(10), answer(fault.On(fault.Restore)))
+				c, restore := restoring(t, server, "task-1")
+				c.URL, c.RecoveryKey = front.URL, key
+				if diff := cmp.Diff(map[string]int{"task-1/n=1": 1, "task-1/m=2": 1}, restore()); diff != "" {
+					t.Errorf("with the key %q: %s", key, diff)
+				}
+			}
+		})
 	}
 }
 
@@ -93,17 +117,10 @@ func TestARestoreThatAlwaysBreaksOffAtTheSamePlaceIsAnError(t *testing.T) {
 	takesPart(t, server, first, 1)
 	life.stop()
 
-	proxy := newProxy(t, server)
-	target := server.URL
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasSuffix(r.URL.Path, "/restore") {
-			return true
-		}
-		relayCut(t, w, r, target, 0)
-		return false
-	})
+	front := server.Front()
+	front.Script(fault.On(fault.Restore).CutAnswerAfter(0).Always())
 	second := newCounter(t, server, "task-1")
-	second.URL, second.MaxBackoff = proxy.url, time.Millisecond
+	second.URL, second.MaxBackoff = front.URL, time.Millisecond
 	second.Restore = func(_ context.Context, _ worker.Checkpoint, entries worker.Entries) error {
 		for _, err := range entries {
 			_ = err // a callback that does not look at it
@@ -118,16 +135,12 @@ func TestARestoreThatAlwaysBreaksOffAtTheSamePlaceIsAnError(t *testing.T) {
 func TestAPageThatIsNotTheServersIsNoFreshStart(t *testing.T) {
 	t.Parallel()
 	server := checkpointtest.Start(t)
-	proxy := newProxy(t, server)
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/checkpoints/latest" {
-			return true
-		}
+	front := server.Front()
+	front.Script(fault.On(fault.Latest).Answer(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no such page", http.StatusNotFound)
-		return false
-	})
+	}))
 	c := newCounter(t, server, "task-1")
-	c.URL = proxy.url
+	c.URL = front.URL
 	problem, is := errors.AsType[*worker.Problem](c.Run(t.Context()))
 	if !is || problem.Status != http.StatusNotFound || problem.Code != "" || problem.Detail != "no such page" || len(c.restored) > 0 {
 		t.Errorf("the worker ended with %v", problem)

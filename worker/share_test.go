@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/checkpointd/checkpointd/checkpointtest"
+	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 	"github.com/checkpointd/checkpointd/worker"
 )
 
@@ -224,18 +225,15 @@ func TestARestoreThatEndsEarlyIsAnErrorAlsoWhereNobodyToldTheLength(t *testing.T
 	t.Parallel()
 	server := checkpointtest.Start(t)
 	handsIn(t, server, "", map[string]string{"task-1": `{"a":1,"b":2}`})
-	proxy := newProxy(t, server)
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasSuffix(r.URL.Path, "/restore") {
-			return true
-		}
+	front := server.Front()
+	front.Script(fault.On(fault.Restore).Answer(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-ndjson")
 		w.Header().Set("Checkpoint-Entries", "2")
 		_ = http.NewResponseController(w).Flush() // chunked from here
 		_, _ = io.WriteString(w, `{"taskId":"task-1","key":"a","value":1}`+"\n")
-		return false
-	})
+	}))
 	c := newCounter(t, server, "task-1")
-	c.URL = proxy.url
+	c.URL = front.URL
 	c.Work = func(context.Context) error { return nil }
 	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "1 entries arrived of 2") {
 		t.Errorf("the worker ended with %v", err)

@@ -16,16 +16,12 @@ func TestAWorkerStopsWhenTheFleetHasRecoveredWithoutIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := checkpointtest.Start(t)
-			proxy := newProxy(t, server)
-			proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-				if r.URL.Path != "/events" || hearing {
-					return true
-				}
-				w.WriteHeader(http.StatusNotFound)
-				return false
-			})
+			front := server.Front()
+			if !hearing {
+				front.Script(noStream())
+			}
 			c := newCounter(t, server, "task-1")
-			c.URL = proxy.url
+			c.URL = front.URL
 			worked := make(chan error, 1)
 			c.Work = func(ctx context.Context) error {
 				<-ctx.Done()

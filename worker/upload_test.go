@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/checkpointd/checkpointd/checkpointtest"
+	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 	"github.com/checkpointd/checkpointd/worker"
 )
 
@@ -28,11 +28,11 @@ func TestAWorkerThatIsKilledInTheMiddleOfAnUploadTakesPartInItsNextLife(t *testi
 			}
 		}, nil
 	}
-	proxy := newProxy(t, server)
-	c.URL = proxy.url
+	front := server.Front()
+	c.URL = front.URL
 	life, _ := c.run(t)
 	id := server.Trigger("task-1").ID
-	eventually(t, "the upload is under way", func() bool { return proxy.uploads.Load() == 1 })
+	arrived(t, front, fault.Upload, 1)
 	life.kill()
 	if err := life.end(t); !errors.Is(err, context.Canceled) {
 		t.Errorf("the worker ended with %v", err)
@@ -70,18 +70,12 @@ func TestAWorkerGoesOnWhenTheServerComesBack(t *testing.T) {
 func TestALostAnswerToAnUploadIsFoundOut(t *testing.T) {
 	t.Parallel()
 	server := checkpointtest.Start(t)
-	proxy := newProxy(t, server)
-	var lost atomic.Int64
-	target := server.URL
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method != http.MethodPut || lost.Add(1)%2 == 0 {
-			return true
-		}
-		relayCut(t, w, r, target, -1)
-		return false
-	})
+	front := server.Front()
+	for range 8 {
+		front.Script(fault.On(fault.Upload).CutAfter(), fault.On(fault.Upload))
+	}
 	c := newCounter(t, server, "task-1")
-	c.URL = proxy.url
+	c.URL = front.URL
 	c.run(t)
 	takesPart(t, server, c, 5) // the lost answer was that it completed
 	for range 3 {              // and here that the part counts
@@ -92,25 +86,19 @@ func TestALostAnswerToAnUploadIsFoundOut(t *testing.T) {
 			t.Errorf("the worker was told %+v", ended)
 		}
 	}
-	if lost.Load() < 5 {
-		t.Errorf("%d uploads were sent", lost.Load())
+	lost := front.Requests().Of(fault.Upload).Where(func(r fault.Request) bool { return r.Fault != "" })
+	if len(lost) < 4 {
+		t.Errorf("%d answers were lost", len(lost))
 	}
 }
 
 func TestTheCutIsTakenOnceAndItsFirstPartCountsHoweverOftenItIsSent(t *testing.T) {
 	t.Parallel()
 	server := checkpointtest.Start(t)
-	proxy := newProxy(t, server)
-	target := server.URL
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodPut && proxy.uploads.Load() < 4 {
-			relayCut(t, w, r, target, -1)
-			return false
-		}
-		return true
-	})
+	front := server.Front()
+	front.Script(fault.On(fault.Upload).CutAfter().Times(3))
 	c := newCounter(t, server, "task-1")
-	c.URL = proxy.url
+	c.URL = front.URL
 	var cuts, readings atomic.Int64
 	c.Snapshot = func(context.Context, worker.Checkpoint) (worker.Entries, error) {
 		cuts.Add(1)
@@ -120,7 +108,7 @@ func TestTheCutIsTakenOnceAndItsFirstPartCountsHoweverOftenItIsSent(t *testing.T
 	}
 	life, _ := c.run(t)
 	id := handedIn(t, server)
-	eventually(t, "it is sent again", func() bool { return proxy.uploads.Load() == 4 })
+	arrived(t, front, fault.Upload, 4)
 	acknowledge(t, server, id, "other")
 	if told := receive(t, c.completed); told != id || cuts.Load() != 1 {
 		t.Errorf("after %d cuts the worker was told of %d", cuts.Load(), told)
@@ -135,19 +123,13 @@ func TestTheCutIsTakenOnceAndItsFirstPartCountsHoweverOftenItIsSent(t *testing.T
 func TestAnUploadThatNeverArrivedIsNotTakenForOneWhoseAnswerWasLost(t *testing.T) {
 	t.Parallel()
 	server := checkpointtest.Start(t)
-	proxy := newProxy(t, server)
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method != http.MethodPut {
-			return true
-		}
-		breakOff(w)
-		return false
-	})
+	front := server.Front()
+	front.Script(fault.On(fault.Upload).CutBefore().Always())
 	slow, fast := newCounter(t, server, "slow"), newCounter(t, server, "fast")
-	slow.URL = proxy.url
+	slow.URL = front.URL
 	slow.run(t)
 	id := server.Trigger().ID // one task is enough
-	eventually(t, "the upload was tried", func() bool { return proxy.uploads.Load() > 1 })
+	arrived(t, front, fault.Upload, 2)
 	fast.run(t)
 	if told := receive(t, fast.completed); told != id {
 		t.Errorf("the fast one was told of %d", told)
@@ -159,39 +141,41 @@ func TestAnUploadThatNeverArrivedIsNotTakenForOneWhoseAnswerWasLost(t *testing.T
 
 func TestAnUploadThatGetsStuckIsBegunAgain(t *testing.T) {
 	t.Parallel()
-	server := checkpointtest.Start(t, checkpointtest.Timeout(0))
-	proxy := newProxy(t, server)
-	proxy.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method != http.MethodPut || proxy.uploads.Load() > 1 {
-			return true
-		}
-		conn, _, err := http.NewResponseController(w).Hijack() // and nobody reads
-		if err != nil {
-			t.Error(err)
-			return true
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-		return false
-	})
-	c := newCounter(t, server, "task-1")
-	c.URL = proxy.url
-	c.SetUploadPatience(3 * time.Second)
-	c.Snapshot = func(context.Context, worker.Checkpoint) (worker.Entries, error) {
-		return func(yield func(worker.Entry, error) bool) {
-			for n := range 200 { // more than the buffers on the way take
-				if !yield(worker.Encode(fmt.Sprint(n), strings.Repeat("x", 100_000))) {
-					return
-				}
+	for name, rule := range map[string]fault.Rule{
+		"nobody reads":   fault.On(fault.Upload).Delay(time.Hour),
+		"nobody answers": fault.On(fault.Upload).Hang(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := checkpointtest.Start(t, checkpointtest.Timeout(0))
+			front := server.Front()
+			front.Script(rule)
+			c := newCounter(t, server, "task-1")
+			c.URL = front.URL
+			c.SetUploadPatience(2 * time.Second)
+			c.Snapshot = func(context.Context, worker.Checkpoint) (worker.Entries, error) {
+				return func(yield func(worker.Entry, error) bool) {
+					value := strings.Repeat("x", 100_000)
+					for n := range 120 { // more than the buffers on the way take
+						if !yield(worker.Encode(fmt.Sprint(n), value)) {
+							return
+						}
+					}
+				}, nil
 			}
-		}, nil
-	}
-	c.run(t)
-	id := server.Trigger("task-1").ID
-	if got := server.Ended(id); got.Status != "completed" || proxy.uploads.Load() != 2 {
-		t.Errorf("after %d uploads the checkpoint ended as %+v", proxy.uploads.Load(), got)
-	}
-	if told := receive(t, c.completed); told != id {
-		t.Errorf("the worker was told of %d", told)
+			c.run(t)
+			id := server.Trigger("task-1").ID
+			if got := server.Ended(id); got.Status != "completed" {
+				t.Errorf("the checkpoint ended as %+v", got)
+			}
+			if told := receive(t, c.completed); told != id {
+				t.Errorf("the worker was told of %d", told)
+			}
+			uploads := front.Requests().Of(fault.Upload)
+			if len(uploads) < 2 || uploads[0].Status != 0 {
+				t.Errorf("there were these uploads: %v", uploads)
+			}
+		})
 	}
 }
 
