@@ -44,6 +44,7 @@ type Store struct {
 	states   states
 	sweeps   sweeps
 	health   health
+	acks     coalescer
 }
 
 // A call is given callBudget in all, retries included, and one second more for every
@@ -107,8 +108,10 @@ func (s *Store) clientOptions(o *redis.Options) *redis.Options {
 	return o
 }
 
-// Close gives all connections back. No call may be running or follow.
+// Close gives all connections back. No call may be running or follow; acknowledgements whose callers
+// have given up may still be on their way, and are waited for.
 func (s *Store) Close() error {
+	s.acks.close()
 	if err := s.client.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
 		return fmt.Errorf("close the Redis client: %w", err)
 	}

@@ -6,8 +6,6 @@
 --   record_attempt(task, attempt) raises the highest attempt of a task; attempt is a string
 --   report_end(list, id, rec, reason)
 --                                 puts an end into ended or before
---   abandon_part(id, text)        hands the chunks of a part that nobody will read to the sweeper;
---                                 text is its entry in …:parts
 --   settle(id, rec)               to be called before judging a pending record: rebases its
 --                                 start after the clock stepped back, writes its expiry
 -- Functions of the lazy table ends:
@@ -54,13 +52,6 @@ end
 local function report_end(list, id, rec, reason)
   for _, value in ipairs({ id, rec.status, reason, integer(math.max(0, rec.ended - rec.start)), integer(rec.acked) }) do
     list[#list + 1] = value
-  end
-end
-
-local function abandon_part(id, text)
-  local upload, chunks = string.match(text, '^([^|]*)|(%d+)|')
-  if upload and chunks ~= '0' then
-    redis.call('ZADD', base .. 'garbage', integer(now), 'upload:' .. id .. ':' .. upload .. ':' .. chunks)
   end
 end
 
