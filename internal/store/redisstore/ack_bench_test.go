@@ -143,6 +143,7 @@ type rounds map[string][]float64
 func (r rounds) add(name string, value float64) { r[name] = append(r[name], value) }
 
 func (r rounds) report(b *testing.B) {
+	b.Helper()
 	for name, values := range r {
 		slices.Sort(values)
 		b.ReportMetric(values[len(values)/2], name)

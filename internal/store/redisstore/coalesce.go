@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,7 +78,8 @@ func (c *coalescer) enter(call coordinator.AckCall, size int) *queuedAck {
 
 // keep copies what its caller may change once it has given up.
 func (q *queuedAck) keep(call coordinator.AckCall, size int) {
-	items := append(q.call.Items[:0], call.Items...)
+	items := slices.Grow(q.call.Items, len(call.Items))[:len(call.Items)]
+	copy(items, call.Items)
 	q.call = call
 	q.call.Items = items
 	if size > 0 {
