@@ -210,6 +210,12 @@ func (c *crowd) outcomes(calls []*awaited) []string {
 	return all
 }
 
+// acknowledged are the tasks that have, in order.
+func (c *crowd) acknowledged(id int64) []string {
+	c.Helper()
+	return slices.Sorted(slices.Values(c.redis.HKeys(c.Context(), c.keys.acks(id)).Val()))
+}
+
 func items(tasks ...string) []coordinator.AckItem {
 	all := make([]coordinator.AckItem, len(tasks))
 	for i, task := range tasks {

@@ -77,7 +77,7 @@ func TestAcknowledgementsThatWaitGoTogether(t *testing.T) {
 			"refused 2 pending ack_conflict", "duplicate 2 pending", "acknowledged 3 pending", "acknowledged 4 pending",
 		})
 		c.same("trips", len(c.gate.seen()), 2)
-		c.same("acknowledged", c.members(c.keys.acked(id)), []string{"a", "b", "e", "f"})
+		c.same("acknowledged", c.acknowledged(id), []string{"a", "b", "e", "f"})
 	})
 
 	t.Run("calls of several items too, each told where the checkpoint stands after its own", func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestACallerThatGivesUp(t *testing.T) {
 		release()
 		c.same("the first", c.outcome(first), "acknowledged 1 pending")
 		c.same("who waits still", c.outcome(calls[1]), "acknowledged 2 pending")
-		c.same("acknowledged", c.members(c.keys.acked(id)), []string{"a", "c"})
+		c.same("acknowledged", c.acknowledged(id), []string{"a", "c"})
 	})
 
 	t.Run("with all others while they wait leaves nothing to do", func(t *testing.T) {
@@ -176,13 +176,12 @@ func TestACallerThatGivesUp(t *testing.T) {
 		releaseBoth := c.gate.hold(1)
 		t.Cleanup(releaseBoth)
 		_, release := c.first(id, "a")
-		late, outOfTime := context.WithCancel(t.Context())
-		defer outOfTime()
-		calls := []*awaited{c.queueOne(t.Context(), id, items("b")...), c.queueOne(deadlineExceeded{late}, id, items("c")...), c.queueOne(t.Context(), id, items("d")...)}
+		late := make(hourglass)
+		calls := []*awaited{c.queueOne(t.Context(), id, items("b")...), c.queueOne(late, id, items("c")...), c.queueOne(t.Context(), id, items("d")...)}
 		release()
 		c.trip(1)
 		calls[0].cancel(nil)
-		outOfTime()
+		close(late)
 		c.await("answer", calls[0].done)
 		if !errors.Is(calls[0].err, context.Canceled) {
 			t.Errorf("a caller that went away: %v, want context.Canceled", calls[0].err)
@@ -193,18 +192,26 @@ func TestACallerThatGivesUp(t *testing.T) {
 	})
 }
 
-// deadlineExceeded is a context that runs out of time when its parent is canceled.
-type deadlineExceeded struct{ context.Context }
+// hourglass is a context that runs out of time when it is closed.
+type hourglass chan struct{}
 
-// Value hides the parent, whose own error a child would take.
-func (deadlineExceeded) Value(any) any { return nil }
+// Deadline is not known before.
+func (hourglass) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Done is closed with it.
+func (h hourglass) Done() <-chan struct{} { return h }
+
+// Value is none.
+func (hourglass) Value(any) any { return nil }
 
 // Err is that of a context out of time.
-func (d deadlineExceeded) Err() error {
-	if d.Context.Err() != nil {
+func (h hourglass) Err() error {
+	select {
+	case <-h:
 		return context.DeadlineExceeded
+	default:
+		return nil
 	}
-	return nil
 }
 
 func TestWhatRedisRefusesReachesEveryCallerOfATrip(t *testing.T) {

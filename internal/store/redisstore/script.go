@@ -29,7 +29,7 @@ type script struct {
 // What a script includes, in order.
 var (
 	readPreludes = []string{"prelude_base", "prelude"}
-	endPreludes  = append(slices.Clip(readPreludes), "prelude_event", "prelude_history", "prelude_end")
+	endPreludes  = append(slices.Clip(readPreludes), "prelude_sort", "prelude_event", "prelude_history", "prelude_end")
 	// The token of a call makes these repeatable.
 	repeatPreludes = append(slices.Clip(endPreludes), "prelude_repeat")
 	ackPreludes    = append(slices.Insert(slices.Clone(repeatPreludes), 1, "prelude_judge"), "prelude_ack")
@@ -109,6 +109,17 @@ func (s *Store) run(ctx context.Context, sc *script, how repetition, job string,
 		return reply{}, err
 	}
 	return s.receive(sc, job, value, again)
+}
+
+// runInOrder is run for a script that reads tasks in order: it first moves what was acknowledged since
+// somebody last did, a thousand tasks at a time. See lua/prelude_sort.lua.
+func (s *Store) runInOrder(ctx context.Context, sc *script, job string, args ...any) (reply, error) {
+	for {
+		r, err := s.run(ctx, sc, reads, job, args...)
+		if err != nil || r.word != wordAgain {
+			return r, err
+		}
+	}
 }
 
 // receive reads the reply of a script, and reports what it has done.

@@ -61,8 +61,8 @@ local function judge_items(id, rec, epoch, call)
 
   local count, status, required, accepted = rec.acked, rec.status, rec.required, 0
   local latency = math.max(0, now - rec.start)
-  local stored, members, flags, details = {}, {}, {}, {}
-  local plan = { before = count, latency = latency, acks = stored, acked = members, details = details }
+  local stored, details, flags = {}, {}, nil
+  local plan = { before = count, latency = latency, acks = stored, details = details }
   -- What the items before one have changed, by task: the digest acknowledged, the attempt heard of.
   local digests, attempts = {}, {}
   local at, tail = '|' .. integer(now) .. '|', '|0|0||' .. token
@@ -77,8 +77,9 @@ local function judge_items(id, rec, epoch, call)
       digests[task] = EMPTY_DIGEST
       local even = accepted + accepted
       stored[even - 1], stored[even] = task, head .. format('%d', count) .. tail
-      members[even - 1], members[even] = '0', task
-      flags[i] = 'a'
+      if flags then
+        flags[i] = 'a'
+      end
     else
       local item = common_details[i] or call
       local highest = attempts[task] or heard and heard[i] and tonumber(heard[i]) or 0
@@ -130,7 +131,6 @@ local function judge_items(id, rec, epoch, call)
             plan.entries, plan.bytes = (plan.entries or 0) + counts.entries, (plan.bytes or 0) + counts.bytes
           end
           stored[2 * accepted - 1] = task
-          members[2 * accepted - 1], members[2 * accepted] = '0', task
           digests[task] = counts.digest ~= '' and counts.digest or EMPTY_DIGEST
           if item.number > highest then
             attempts[task] = item.number
@@ -155,10 +155,17 @@ local function judge_items(id, rec, epoch, call)
           plan.late[#plan.late + 1] = #details
         end
       end
+      if not flags then
+        flags = {}
+        for before = 1, i - 1 do
+          flags[before] = 'a'
+        end
+      end
       flags[i] = flag
     end
   end
-  plan.count, plan.status, plan.accepted, plan.flags = count, status, accepted, table.concat(flags)
+  plan.count, plan.status, plan.accepted = count, status, accepted
+  plan.flags = flags and table.concat(flags) or string.rep('a', n)
   return plan
 end
 
@@ -185,6 +192,17 @@ local function store_parts(id, parts)
   end
 end
 
+local function accepted_tasks(call, plan)
+  if plan.accepted == call.n then
+    return unpack(ARGV, call.first, call.first + call.n - 1)
+  end
+  local tasks = {}
+  for i = 1, plan.accepted do
+    tasks[i] = plan.acks[2 * i - 1]
+  end
+  return unpack(tasks)
+end
+
 local function write_accepted(id, rec, call, plan)
   if plan.accepted == 0 then
     return
@@ -193,7 +211,7 @@ local function write_accepted(id, rec, call, plan)
   if plan.parts then
     store_parts(id, plan.parts)
   end
-  redis.call('ZADD', checkpoint_key(id, 'acked'), unpack(plan.acked))
+  redis.call('RPUSH', checkpoint_key(id, 'unsorted'), accepted_tasks(call, plan))
   rec.acked, rec.rev = plan.count, rec.rev + plan.accepted
   if plan.bytes then
     rec.entries, rec.bytes = rec.entries + plan.entries, rec.bytes + plan.bytes
@@ -209,16 +227,7 @@ local function write_accepted(id, rec, call, plan)
     redis.call('SREM', checkpoint_key(id, 'staged'), unpack(plan.staged))
   end
   if rec.tasks ~= '' then
-    local missing = base .. 'missing:' .. rec.tasks
-    if plan.accepted == call.n then
-      redis.call('ZREM', missing, unpack(ARGV, call.first, call.first + call.n - 1))
-    else
-      local tasks = {}
-      for i = 1, plan.accepted do
-        tasks[i] = plan.acked[2 * i]
-      end
-      redis.call('ZREM', missing, unpack(tasks))
-    end
+    redis.call('ZREM', base .. 'missing:' .. rec.tasks, accepted_tasks(call, plan))
   end
 end
 

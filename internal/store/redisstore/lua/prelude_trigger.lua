@@ -25,8 +25,8 @@ local function first_id(job, floor, stored)
 end
 
 local function taken(id)
-  return redis.call('EXISTS', base .. id, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'parts'),
-    checkpoint_key(id, 'staged'), checkpoint_key(id, 'state'), checkpoint_key(id, 'leases')) > 0
+  return redis.call('EXISTS', base .. id, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'unsorted'),
+    checkpoint_key(id, 'parts'), checkpoint_key(id, 'staged'), checkpoint_key(id, 'state'), checkpoint_key(id, 'leases')) > 0
 end
 
 local function find_place(job, floor)
