@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/rand"
 	"runtime"
 	"slices"
 	"sync"
@@ -152,11 +153,16 @@ func (s *Store) carry(t *ackTrip) {
 	s.carryTogether(ctx, t.groups)
 }
 
-// pack makes the arguments of a group. A call that goes by itself keeps its token.
+// joinedToken is how long the token of a group is: 80 bits, as Redis keeps it with every
+// acknowledgement.
+const joinedToken = 16
+
+// pack makes the arguments of a group. A call that goes by itself keeps its token. Others share a new
+// one: that of one of them would name parts of two groups alike, if it came a second time.
 func (g *ackGroup) pack(s *Store) {
-	token := ""
-	if len(g.calls) == 1 {
-		token = g.calls[0].call.Token
+	token := g.calls[0].call.Token
+	if len(g.calls) > 1 {
+		token = rand.Text()[:joinedToken]
 	}
 	g.begin(s, g.calls[0].call, token, g.items)
 	for _, q := range g.calls {

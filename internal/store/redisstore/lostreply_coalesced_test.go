@@ -78,7 +78,7 @@ func TestALostMessageOfATripIsEveryCallersOwnTruth(t *testing.T) {
 }
 
 // newTokens are those that the store gives to calls that it has joined.
-var newTokens = regexp.MustCompile(`[A-Z2-7]{26}`)
+var newTokens = regexp.MustCompile(`[A-Z2-7]{16}`)
 
 // stored is what Redis holds, a line for each key, without what differs from run to run.
 func (c *crowdedCalls) stored() []string {

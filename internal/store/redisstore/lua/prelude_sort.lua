@@ -16,13 +16,12 @@ local function sort_acks(id)
   if tasks.err or #tasks == 0 then
     return false
   end
-  -- Reading goes on when Redis is full: a script that has written once may go on to write.
-  redis.call('UNLINK', base .. 'void')
+  -- What frees memory comes first, so that reading goes on when Redis is full.
+  redis.call('LTRIM', list, 1000, -1)
   local members = {}
   for i, task in ipairs(tasks) do
     members[2 * i - 1], members[2 * i] = '0', task
   end
   redis.call('ZADD', checkpoint_key(id, 'acked'), unpack(members))
-  redis.call('LTRIM', list, #tasks, -1)
-  return redis.call('EXISTS', list) == 1
+  return #tasks == 1000 and redis.call('EXISTS', list) == 1
 end
