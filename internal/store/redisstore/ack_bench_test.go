@@ -227,8 +227,8 @@ func BenchmarkAckAllocations(b *testing.B) {
 
 // BenchmarkAckCallers has many callers acknowledge at once, beside the pipelined stand-in.
 func BenchmarkAckCallers(b *testing.B) {
-	for _, c := range []struct{ callers, checkpoints int }{{64, 1}, {256, 1}, {64, 16}, {256, 16}} {
-		b.Run(fmt.Sprintf("callers=%d/checkpoints=%d", c.callers, c.checkpoints), func(b *testing.B) {
+	for _, c := range []struct{ callers, checkpoints, items int }{{64, 1, 1}, {256, 1, 1}, {64, 16, 1}, {256, 16, 1}, {64, 1, 64}} {
+		b.Run(fmt.Sprintf("callers=%d,checkpoints=%d,items=%d", c.callers, c.checkpoints, c.items), func(b *testing.B) {
 			for b.Loop() {
 				bench, r := newAckBench(b), rounds{}
 				const acksPerRound = 20_000
@@ -241,7 +241,7 @@ func BenchmarkAckCallers(b *testing.B) {
 					calls := bench.scriptCalls()
 					ours := bench.spent(func() {
 						started := time.Now()
-						bench.storm(c.callers, acksPerRound, ids)
+						bench.storm(c.callers, acksPerRound/c.items, c.items, ids)
 						took = time.Since(started)
 					})
 					calls = bench.scriptCalls() - calls
@@ -257,16 +257,15 @@ func BenchmarkAckCallers(b *testing.B) {
 	}
 }
 
-// storm has callers acknowledge until there are total.
-func (b *ackBench) storm(callers, total int, ids []int64) {
+// storm has callers acknowledge, in so many calls.
+func (b *ackBench) storm(callers, calls, items int, ids []int64) {
 	var left atomic.Int64
-	left.Store(int64(total))
+	left.Store(int64(calls))
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
 			for left.Add(-1) >= 0 {
-				bench := coordinator.AckItem{TaskID: b.task()}
-				b.ack(ids[i%len(ids)], bench)
+				b.ack(ids[i%len(ids)], b.items(items)...)
 			}
 		})
 	}
