@@ -29,8 +29,9 @@ const leastTrip = 500 * time.Millisecond
 func (s *Store) carryQueue() {
 	t := &s.acks.trip
 	for {
-		// Those who were answered last come back now, and those who are about to come get a
-		// chance: this doubles what goes together, and nobody waits for a clock.
+		// Those who were answered last come back now, and then those whom they have woken: this
+		// doubles what goes together, and nobody waits for a clock.
+		runtime.Gosched()
 		runtime.Gosched()
 		if !s.acks.hand(t) {
 			return
