@@ -28,7 +28,8 @@ type Options struct {
 	// cluster slots of keys. Defaults to DefaultKeyPrefix.
 	KeyPrefix string
 	// Observer is told of what scripts did besides their answer: which checkpoints ended,
-	// and which are gone. Defaults to coordinator.Silence.
+	// and which are gone. It must not call the store: acknowledgements wait until it has
+	// returned. Defaults to coordinator.Silence.
 	Observer coordinator.Observer
 	// Clock, in Unix ms, replaces the server's own clock in tests. Defaults to nil.
 	Clock func() int64
