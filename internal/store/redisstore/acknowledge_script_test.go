@@ -10,18 +10,38 @@ import (
 
 // acks are the arguments of acknowledge.lua from ARGV[2] on.
 func acks(id int64, token string, keep int, items ...coordinator.AckItem) []any {
-	args := []any{decimal(id), token, retentionText(coordinator.Retention{Keep: keep}), len(items)}
-	for _, item := range items {
-		args = appendItem(args, item)
+	var a ackArgs
+	a.begin(new(Store), coordinator.AckCall{ID: id, Retention: coordinator.Retention{Keep: keep}}, token, len(items))
+	for i := range items {
+		a.add(&items[i])
 	}
-	return args
+	a.end()
+	return a.args[clockAt+1:]
 }
 
-// outcomes are the items of a reply, as words.
-func outcomes(r reply) []string {
+// outcomes are the items of a reply, as words: its letter, its count and status, and its details.
+func (l *lab) outcomes(r reply) []string {
+	l.Helper()
+	flags, _ := r.body[5].(string)
+	acks, err := readAcks(l.job, 0, r.body, len(flags))
+	l.ok(err)
 	var all []string
-	for _, item := range r.body[3:] {
-		all = append(all, strings.Join(strings.Fields(fmt.Sprint(item)), " "))
+	for i := range len(flags) {
+		var details []any
+		if flags[i] == flagRefused || flags[i] == flagKnown {
+			details, _ = acks.details.values[0].([]any)
+		}
+		outcome, err := acks.next("task")
+		l.ok(err)
+		words := []any{outcome.Outcome, outcome.AcknowledgedTasks, outcome.Status}
+		switch outcome.Outcome {
+		case coordinator.AckAccepted:
+			words = append(words, outcome.LatencyMs)
+		case coordinator.AckRefused:
+			words = append(words, details...)
+		case coordinator.AckDuplicate:
+		}
+		all = append(all, strings.TrimSuffix(fmt.Sprintln(words...), "\n"))
 	}
 	return all
 }
@@ -42,11 +62,11 @@ func TestAcknowledgeScript(t *testing.T) {
 			coordinator.AckItem{TaskID: "a", Attempt: 3}, coordinator.AckItem{TaskID: "a"},
 			coordinator.AckItem{TaskID: "a", Attempt: 3}, coordinator.AckItem{TaskID: "b"}, coordinator.AckItem{TaskID: "c"},
 		)...), "ok")
-		l.same("outcomes", outcomes(r), []string{
-			"[acknowledged 1 pending 7]", "[refused 1 pending stale_attempt a 0 3]", "[duplicate 1 pending]",
-			"[acknowledged 2 completed 7]", "[refused 2 completed checkpoint_completed 0]",
+		l.same("outcomes", l.outcomes(r), []string{
+			"acknowledged 1 pending 7", "refused 1 pending stale_attempt a 0 3", "duplicate 1 pending",
+			"acknowledged 2 completed 7", "refused 2 completed checkpoint_completed  0",
 		})
-		l.same("the state after them", r.body[:3], []any{"completed", "2", "2"})
+		l.same("the state after them", r.body[:3], []any{"completed", int64(2), int64(2)})
 		l.same("ended", r.ended, []coordinator.Transition{{Job: "orders", ID: 0, Status: coordinator.StatusCompleted, DurationMs: 7, AcknowledgedTasks: 2}})
 		l.same("revision", l.field(l.keys.record(0), "rev"), "4")
 		l.same("acknowledged", l.members(l.keys.acked(0)), []string{"a", "b"})
@@ -62,12 +82,12 @@ func TestAcknowledgeScript(t *testing.T) {
 		l := newLab(t, "orders")
 		l.record(0, values{"required": "2"})
 		call := acks(0, "t1", 5, coordinator.AckItem{TaskID: "a", Part: aPart("x", "sha256:1")}, coordinator.AckItem{TaskID: "b"}, coordinator.AckItem{TaskID: "b"})
-		first := outcomes(l.word(l.run(acknowledgeScript, call...), "ok"))
+		first := l.outcomes(l.word(l.run(acknowledgeScript, call...), "ok"))
 		l.now += 1000
 		l.do("HSET", l.keys.attempts(), "a", "9")
 		l.unchanged(func() {
 			r := l.word(l.run(acknowledgeScript, call...), "ok")
-			l.same("outcomes", outcomes(r), first)
+			l.same("outcomes", l.outcomes(r), first)
 			l.same("ended", len(r.ended), 0)
 			l.same("what the first run ended", r.before, []coordinator.Transition{{Job: "orders", ID: 0, Status: coordinator.StatusCompleted, AcknowledgedTasks: 2}})
 		})
@@ -81,10 +101,10 @@ func TestAcknowledgeScript(t *testing.T) {
 		l.word(l.run(acknowledgeScript, first...), "ok")
 		l.word(l.run(acknowledgeScript, last...), "ok")
 		r := l.word(l.run(acknowledgeScript, first...), "ok")
-		l.same("outcome of the first", outcomes(r), []string{"[acknowledged 1 pending 0]"})
+		l.same("outcome of the first", l.outcomes(r), []string{"acknowledged 1 pending 0"})
 		l.same("what its first run ended", len(r.before), 0)
 		r = l.word(l.run(acknowledgeScript, last...), "ok")
-		l.same("outcome of the last", outcomes(r), []string{"[acknowledged 2 completed 0]"})
+		l.same("outcome of the last", l.outcomes(r), []string{"acknowledged 2 completed 0"})
 		l.same("what its first run ended", r.before, []coordinator.Transition{{Job: "orders", ID: 0, Status: coordinator.StatusCompleted, AcknowledgedTasks: 2}})
 
 		// Somebody completed it by hand with the last one in.
@@ -105,8 +125,8 @@ func TestAcknowledgeScript(t *testing.T) {
 			coordinator.AckItem{TaskID: "a", Part: empty}, coordinator.AckItem{TaskID: "b", Digest: coordinator.EmptyDigest},
 			coordinator.AckItem{TaskID: "a", Digest: "sha256:x"}, coordinator.AckItem{TaskID: "b", Part: aPart("x", "sha256:x")},
 		)...), "ok")
-		l.same("outcomes", outcomes(r), []string{
-			"[duplicate 2 pending]", "[duplicate 2 pending]", "[refused 2 pending ack_conflict a]", "[refused 2 pending ack_conflict b]",
+		l.same("outcomes", l.outcomes(r), []string{
+			"duplicate 2 pending", "duplicate 2 pending", "refused 2 pending ack_conflict a", "refused 2 pending ack_conflict b",
 		})
 	})
 
@@ -121,7 +141,7 @@ func TestAcknowledgeScript(t *testing.T) {
 			coordinator.AckItem{TaskID: "a", Part: aPart(text, "sha256:a")},
 			coordinator.AckItem{TaskID: "b", Part: &coordinator.PartContent{Digest: coordinator.EmptyDigest}},
 		)...), "ok")
-		l.same("outcomes", outcomes(r), []string{"[acknowledged 1 pending 0]", "[acknowledged 2 pending 0]"})
+		l.same("outcomes", l.outcomes(r), []string{"acknowledged 1 pending 0", "acknowledged 2 pending 0"})
 		l.same("parts", l.redis.HGetAll(t.Context(), l.keys.parts(0)).Val(), map[string]string{
 			"a": fmt.Sprintf("t1.1|2|%d|1|sha256:a", len(text)),
 		})
@@ -141,9 +161,9 @@ func TestAcknowledgeScript(t *testing.T) {
 			coordinator.AckItem{TaskID: "a", Digest: "sha256:u1"},
 			coordinator.AckItem{TaskID: "a", Part: aPart("z", "sha256:z")},
 		)...), "ok")
-		l.same("outcomes", outcomes(r), []string{
-			"[refused 0 pending part_changed a sha256:u1]", "[refused 0 pending part_changed b ]", "[acknowledged 1 pending 0]",
-			"[refused 1 pending ack_conflict a]",
+		l.same("outcomes", l.outcomes(r), []string{
+			"refused 0 pending part_changed a sha256:u1", "refused 0 pending part_changed b ", "acknowledged 1 pending 0",
+			"refused 1 pending ack_conflict a",
 		})
 		l.same("entries and bytes", []string{l.field(l.keys.record(0), "entries"), l.field(l.keys.record(0), "bytes")},
 			[]string{"2", fmt.Sprint(2 * coordinator.ChunkBytes)})
@@ -161,8 +181,8 @@ func TestAcknowledgeScript(t *testing.T) {
 		r := l.word(l.run(acknowledgeScript, acks(0, "t1", 5,
 			coordinator.AckItem{TaskID: "x", Epoch: &three}, coordinator.AckItem{TaskID: "a", Epoch: &three}, coordinator.AckItem{TaskID: "a", Epoch: &four},
 		)...), "ok")
-		l.same("outcomes", outcomes(r), []string{
-			"[refused 0 pending task_not_expected x]", "[refused 0 pending stale_epoch 3 4]", "[acknowledged 1 pending 0]",
+		l.same("outcomes", l.outcomes(r), []string{
+			"refused 0 pending task_not_expected x", "refused 0 pending stale_epoch 3 4", "acknowledged 1 pending 0",
 		})
 		l.same("missing", l.members(l.keys.missing("names")), []string{"b"})
 	})
@@ -176,7 +196,7 @@ func TestAcknowledgeScript(t *testing.T) {
 		l.now += 60_001
 		l.record(2, values{"start": decimal(l.now)})
 		r := l.word(l.run(acknowledgeScript, acks(1, "t2", 5, coordinator.AckItem{TaskID: "a"}, coordinator.AckItem{TaskID: "b"})...), "ok")
-		l.same("outcomes", outcomes(r), []string{"[refused 1 expired checkpoint_expired 2 0]", "[refused 1 expired checkpoint_expired 2 0]"})
+		l.same("outcomes", l.outcomes(r), []string{"refused 1 expired checkpoint_expired 2 0", "refused 1 expired checkpoint_expired 2 0"})
 		l.same("status", l.field(l.keys.record(1), "status"), "expired")
 		l.same("ended", len(r.ended), 1)
 	})
@@ -232,6 +252,6 @@ func TestAcknowledgeScript(t *testing.T) {
 			items = append(items, coordinator.AckItem{TaskID: fmt.Sprint("task-", i), Attempt: 1, Part: aPart("x", "sha256:x")})
 		}
 		r := l.word(l.run(acknowledgeScript, acks(0, "t", 2, items...)...), "ok")
-		l.same("the state after them", r.body[:3], []any{"completed", "1000", "1000"})
+		l.same("the state after them", r.body[:3], []any{"completed", int64(1000), int64(1000)})
 	})
 }

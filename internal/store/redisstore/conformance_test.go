@@ -131,7 +131,7 @@ func (j *jobKeys) checkRecord(id, status string) {
 	if err != nil {
 		j.Fatal(err)
 	}
-	j.expect(j.record(n), j.acks(n), j.acked(n), j.leases(n))
+	j.expect(j.record(n), j.acks(n), j.acked(n), j.unsorted(n), j.leases(n))
 	if token := j.client.HGet(ctx, j.record(n), "tasks").Val(); token != "" {
 		j.expect(j.tasks(token), j.missing(token))
 	}

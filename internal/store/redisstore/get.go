@@ -11,7 +11,10 @@ import (
 // Scripts that read one checkpoint find it first.
 var findPreludes = append(slices.Clip(readPreludes), "prelude_find")
 
-var getScript = newScript("get", findPreludes)
+// Those that read its tasks put them in order.
+var orderPreludes = append(slices.Clip(findPreludes), "prelude_sort")
+
+var getScript = newScript("get", orderPreludes)
 
 // wordOK is what every script answers that did what it was asked to.
 const wordOK = "ok"
@@ -26,7 +29,7 @@ func refText(ref coordinator.Ref) string {
 
 // Get reads one checkpoint with its first acknowledgements.
 func (s *Store) Get(ctx context.Context, ref coordinator.Ref) (coordinator.CheckpointDetail, error) {
-	r, err := s.run(ctx, getScript, reads, ref.Job, refText(ref), coordinator.AcksShown)
+	r, err := s.runInOrder(ctx, getScript, ref.Job, refText(ref), coordinator.AcksShown)
 	if err != nil {
 		return coordinator.CheckpointDetail{}, err
 	}

@@ -48,7 +48,7 @@ func allKeys(k keyspace) map[string]string {
 		"ended": k.ended(), "remains": k.remains(), "pinned": k.pinned(), "attempts": k.attempts(),
 		"uploads": k.uploads(), "stages": k.stages(), "garbage": k.garbage(), "void": k.void(),
 		"repeat": k.repeat(repeatTrigger, "my-key"), "answer": k.answer("token"), "record": k.record(id), "part": k.part(id, "…"), "acks": k.acks(id),
-		"acked": k.acked(id), "parts": k.parts(id), "staged": k.staged(id), "state": k.state(id), "leases": k.leases(id),
+		"acked": k.acked(id), "unsorted": k.unsorted(id), "parts": k.parts(id), "staged": k.staged(id), "state": k.state(id), "leases": k.leases(id),
 		"upload": k.upload(id, upload), "chunk": k.chunk(id, upload, 12), "tasks": k.tasks(names), "missing": k.missing(names),
 	}
 }

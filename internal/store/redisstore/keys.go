@@ -151,8 +151,13 @@ func (k keyspace) part(id int64, name string) string { return k.record(id) + ":"
 // acknowledgements right after it, digest is "" for an empty part. Lives with the record.
 func (k keyspace) acks(id int64) string { return k.part(id, "acks") }
 
-// acked is a ZSET task id → 0: the acknowledged tasks in byte order. Lives with the record.
+// acked is a ZSET task id → 0: the acknowledged tasks in byte order, but for those in unsorted. Lives
+// with the record.
 func (k keyspace) acked(id int64) string { return k.part(id, "acked") }
+
+// unsorted is a LIST: tasks that have acknowledged since somebody last wanted the order, see
+// lua/prelude_sort.lua. Lives until then, or with the record.
+func (k keyspace) unsorted(id int64) string { return k.part(id, "unsorted") }
 
 // parts is a HASH task id → "uploadId|chunks|bytes|entries|digest": parts that are uploaded or
 // acknowledged. Lives until the sweep has unlinked the chunks it names.

@@ -11,7 +11,7 @@ import (
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
-var readManifestScript = newScript("read_manifest", findPreludes)
+var readManifestScript = newScript("read_manifest", orderPreludes)
 
 // manifestPage is how many tasks one step reads and checks.
 const manifestPage = 1000
@@ -70,7 +70,7 @@ func (o *restore) readAllParts(ctx context.Context) error {
 // readParts reads one page, checks its chunks, and gives its length.
 func (o *restore) readParts(ctx context.Context, selection []any) (int, error) {
 	args := append([]any{decimal(o.checkpoint.ID)}, selection...)
-	r, err := o.store.run(ctx, readManifestScript, reads, o.checkpoint.Job, args...)
+	r, err := o.store.runInOrder(ctx, readManifestScript, o.checkpoint.Job, args...)
 	if err != nil {
 		return 0, err
 	}

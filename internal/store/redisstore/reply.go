@@ -23,6 +23,9 @@ func parseReply(verb, job string, value any) (reply, error) {
 	top, _ := value.([]any)
 	c := cursor{values: top}
 	r := reply{word: c.text(), now: c.number(), body: c.list()}
+	if c.err == nil && !c.more() {
+		return r, nil
+	}
 	ended, evicted, before := cursor{values: c.list()}, cursor{values: c.list()}, cursor{values: c.list()}
 	r.ended, r.evicted, r.before = ended.transitions(job), evicted.numbers(), before.transitions(job)
 	if err := errors.Join(c.err, ended.err, evicted.err, before.err); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	openRestoreScript  = newScript("open_restore", findPreludes)
+	openRestoreScript  = newScript("open_restore", orderPreludes)
 	renewLeaseScript   = newScript("renew_lease", findPreludes)
 	releaseLeaseScript = newScript("release_lease", readPreludes)
 	saveDigestScript   = newScript("save_digest", findPreludes)
@@ -39,7 +39,7 @@ type restore struct {
 // OpenRestore leases a completed checkpoint, reads its manifest, and looks whether the
 // first and the last chunk of each part are there: damage should show before the first byte.
 func (s *Store) OpenRestore(ctx context.Context, call coordinator.RestoreCall) (coordinator.RestoreSource, error) {
-	r, err := s.run(ctx, openRestoreScript, reads, call.Job, refText(call.Ref), coordinator.SnapshotVersion, call.Token, call.LeaseMs)
+	r, err := s.runInOrder(ctx, openRestoreScript, call.Job, refText(call.Ref), coordinator.SnapshotVersion, call.Token, call.LeaseMs)
 	if err != nil {
 		return nil, err
 	}

@@ -22,15 +22,19 @@ var luaFiles embed.FS
 type script struct {
 	verb string
 	text *redis.Script
+	// hash is that of text, as an argument.
+	hash any
 }
 
 // What a script includes, in order.
 var (
-	readPreludes = []string{"prelude"}
-	endPreludes  = []string{"prelude", "prelude_event", "prelude_history", "prelude_end"}
+	readPreludes = []string{"prelude_base", "prelude"}
+	endPreludes  = append(slices.Clip(readPreludes), "prelude_sort", "prelude_event", "prelude_history", "prelude_end")
 	// The token of a call makes these repeatable.
 	repeatPreludes = append(slices.Clip(endPreludes), "prelude_repeat")
-	ackPreludes    = append(slices.Clip(repeatPreludes), "prelude_ack")
+	ackPreludes    = append(slices.Insert(slices.Clone(repeatPreludes), 1, "prelude_judge"), "prelude_ack")
+	// What is quick runs before the other preludes do.
+	quickAckPreludes = slices.Insert(slices.Clone(ackPreludes), 2, "prelude_quick")
 )
 
 // scripts has every script by verb, for the tests that go over all of them.
@@ -48,6 +52,7 @@ func newScript(verb string, preludes []string) *script {
 		text.WriteByte('\n')
 	}
 	s := &script{verb: verb, text: redis.NewScript(text.String())}
+	s.hash = s.text.Hash()
 	scripts[verb] = s
 	return s
 }
@@ -83,14 +88,42 @@ const (
 	leastPatience = 250 * time.Millisecond
 )
 
+// command begins the arguments of EVALSHA for a job, with room for as many of the script's own:
+// they are ARGV[2] and up. send puts the clock in its place.
+func (s *Store) command(sc *script, job string, room int) []any {
+	return append(make([]any, 0, clockAt+1+room), "evalsha", sc.hash, 1, s.keys(job).job(), nil)
+}
+
+// Where the arguments of EVALSHA have the key and the clock.
+const (
+	keyAt   = 3
+	clockAt = 4
+)
+
 // run sends a script for a job and gives its reply, or an error as [coordinator.Store]
 // wants them. Transitions and evictions in the reply are reported, whatever its word.
 // args are ARGV[2] and up.
 func (s *Store) run(ctx context.Context, sc *script, how repetition, job string, args ...any) (reply, error) {
-	value, again, err := s.send(ctx, sc, how, s.keys(job).job(), args)
+	value, again, err := s.send(ctx, sc, how, append(s.command(sc, job, len(args)), args...), false)
 	if err != nil {
 		return reply{}, err
 	}
+	return s.receive(sc, job, value, again)
+}
+
+// runInOrder is run for a script that reads tasks in order: it first moves what was acknowledged since
+// somebody last did, a thousand tasks at a time. See lua/prelude_sort.lua.
+func (s *Store) runInOrder(ctx context.Context, sc *script, job string, args ...any) (reply, error) {
+	for {
+		r, err := s.run(ctx, sc, reads, job, args...)
+		if err != nil || r.word != wordAgain {
+			return r, err
+		}
+	}
+}
+
+// receive reads the reply of a script, and reports what it has done.
+func (s *Store) receive(sc *script, job string, value any, again bool) (reply, error) {
 	r, err := parseReply(sc.verb, job, value)
 	if err != nil {
 		return reply{}, err
@@ -113,23 +146,22 @@ func (s *Store) report(job string, r reply, ended []coordinator.Transition) {
 	}
 }
 
-// send is the loop of attempts. again tells that an earlier one may have run.
-func (s *Store) send(ctx context.Context, sc *script, how repetition, key string, args []any) (value any, again bool, err error) {
+// send is the loop of attempts. args are those of [Store.command]; they may be used again when it
+// has returned. again tells, before and after, that an earlier attempt may have run.
+func (s *Store) send(ctx context.Context, sc *script, how repetition, args []any, again bool) (value any, _ bool, err error) {
 	budget := callBudget + time.Duration(size(args))*time.Second/bytesPerSecond
-	within, cancel := context.WithTimeout(ctx, budget)
-	defer cancel()
-	patience := budget
+	deadline, patience := time.Now().Add(budget), budget
 	if how != once {
 		// So that a swallowed reply leaves time to ask again.
 		patience = budget / 2
 	}
+	value, sent, err := s.attempt(ctx, patience, sc, args)
+	if err == nil {
+		return value, again, nil
+	}
+	within, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		attempt, done := context.WithTimeout(within, patience)
-		value, sent, err := s.evaluate(attempt, sc, key, args)
-		done()
-		if err == nil {
-			return value, again, nil
-		}
 		what, refusal := judge(err, sent)
 		switch {
 		case what == decided:
@@ -137,32 +169,39 @@ func (s *Store) send(ctx context.Context, sc *script, how repetition, key string
 		case what == lost:
 			again = true
 		}
-		if !(what == lost && how == once) && sleep(within, pause) {
-			continue
+		if what == lost && how == once || !sleep(within, pause) {
+			break
 		}
-		s.health.stale.Store(true)
-		switch {
-		case errors.Is(ctx.Err(), context.Canceled):
-			return nil, again, fmt.Errorf("redis %s: %w", sc.verb, ctx.Err())
-		case again && how != reads:
-			return nil, again, coordinator.ErrOutcomeUnknown(fmt.Errorf("redis %s: %w", sc.verb, err))
-		default:
-			return nil, again, coordinator.ErrStoreUnavailable(fmt.Errorf("redis %s: %w", sc.verb, err))
+		if value, sent, err = s.attempt(within, patience, sc, args); err == nil {
+			return value, again, nil
 		}
+	}
+	s.health.stale.Store(true)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return nil, again, fmt.Errorf("redis %s: %w", sc.verb, ctx.Err())
+	case again && how != reads:
+		return nil, again, coordinator.ErrOutcomeUnknown(fmt.Errorf("redis %s: %w", sc.verb, err))
+	default:
+		return nil, again, coordinator.ErrStoreUnavailable(fmt.Errorf("redis %s: %w", sc.verb, err))
 	}
 }
 
-// evaluate sends a script once, by its hash, and with its text when the server does not
+// attempt sends a script once, by its hash, and with its text when the server does not
 // know it. sent tells whether the command reached the connection.
-func (s *Store) evaluate(ctx context.Context, sc *script, key string, args []any) (value any, sent bool, err error) {
+func (s *Store) attempt(ctx context.Context, patience time.Duration, sc *script, args []any) (value any, sent bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	clock := &sentMark{text: s.now()}
-	all := append([]any{clock}, args...)
-	value, err = s.client.EvalSha(ctx, sc.text.Hash(), []string{key}, all...).Result()
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		clock.written = false
-		value, err = sc.text.Eval(ctx, s.client, []string{key}, all...).Result()
+	args[clockAt] = clock
+	cmd := redis.NewCmd(ctx, args...)
+	if err = s.client.Process(ctx, cmd); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		clock.written, args[clockAt] = false, clock
+		key, _ := args[keyAt].(string)
+		value, err = sc.text.Eval(ctx, s.client, []string{key}, args[clockAt:]...).Result()
+		return value, clock.written, err
 	}
-	return value, clock.written, err
+	return cmd.Val(), clock.written, err
 }
 
 // sentMark is an argument that knows whether it was written: go-redis marshals it when it
@@ -233,6 +272,8 @@ func size(args []any) int {
 		switch v := arg.(type) {
 		case string:
 			sum += len(v)
+		case *string:
+			sum += len(*v)
 		case []byte:
 			sum += len(v)
 		}

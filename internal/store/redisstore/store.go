@@ -28,7 +28,8 @@ type Options struct {
 	// cluster slots of keys. Defaults to DefaultKeyPrefix.
 	KeyPrefix string
 	// Observer is told of what scripts did besides their answer: which checkpoints ended,
-	// and which are gone. Defaults to coordinator.Silence.
+	// and which are gone. It must not call the store: acknowledgements wait until it has
+	// returned. Defaults to coordinator.Silence.
 	Observer coordinator.Observer
 	// Clock, in Unix ms, replaces the server's own clock in tests. Defaults to nil.
 	Clock func() int64
@@ -44,6 +45,7 @@ type Store struct {
 	states   states
 	sweeps   sweeps
 	health   health
+	acks     coalescer
 }
 
 // A call is given callBudget in all, retries included, and one second more for every
@@ -107,8 +109,10 @@ func (s *Store) clientOptions(o *redis.Options) *redis.Options {
 	return o
 }
 
-// Close gives all connections back. No call may be running or follow.
+// Close gives all connections back. No call may be running or follow; acknowledgements whose callers
+// have given up may still be on their way, and are waited for.
 func (s *Store) Close() error {
+	s.acks.close()
 	if err := s.client.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
 		return fmt.Errorf("close the Redis client: %w", err)
 	}

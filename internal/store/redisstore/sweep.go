@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -210,5 +211,8 @@ func (s *Store) sweepRest(ctx context.Context, job, limits string, first *reply)
 
 // retentionText is retention as prelude_end.lua takes it; the job's own settings win there.
 func retentionText(r coordinator.Retention) string {
-	return fmt.Sprintf("%d|%d|%d", max(0, r.Keep), max(0, r.MaxAgeMs), max(0, r.MaxBytes))
+	text := strconv.AppendInt(make([]byte, 0, 64), int64(max(0, r.Keep)), 10)
+	text = strconv.AppendInt(append(text, '|'), max(0, r.MaxAgeMs), 10)
+	text = strconv.AppendInt(append(text, '|'), max(0, r.MaxBytes), 10)
+	return string(text)
 }

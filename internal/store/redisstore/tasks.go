@@ -7,14 +7,14 @@ import (
 )
 
 var (
-	tasksScript = newScript("tasks", findPreludes)
+	tasksScript = newScript("tasks", orderPreludes)
 	taskScript  = newScript("task", findPreludes)
 )
 
 // Tasks reads a page of a checkpoint's tasks.
 func (s *Store) Tasks(ctx context.Context, call coordinator.TasksCall) (coordinator.TasksResult, error) {
 	// One more than the page holds tells whether there is a next one.
-	r, err := s.run(ctx, tasksScript, reads, call.Job, refText(call.Ref), string(call.Status), call.After, call.Limit+1)
+	r, err := s.runInOrder(ctx, tasksScript, call.Job, refText(call.Ref), string(call.Status), call.After, call.Limit+1)
 	if err != nil {
 		return coordinator.TasksResult{}, err
 	}

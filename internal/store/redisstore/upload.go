@@ -233,10 +233,11 @@ func (u *upload) Commit(ctx context.Context, call coordinator.CommitCall) (coord
 }
 
 func (u *upload) acknowledged(r reply) (coordinator.AckOutcome, error) {
-	body := cursor{values: r.body}
-	required, values := body.number(), body.list()
-	outcome, err := parseOutcome(u.call.Job, u.call.ID, u.call.TaskID, int(required), values)
-	return outcome, errors.Join(body.err, err)
+	acks, err := readAcks(u.call.Job, u.call.ID, r.body, 1)
+	if err != nil {
+		return coordinator.AckOutcome{}, err
+	}
+	return acks.next(u.call.TaskID)
 }
 
 // Discard gives the chunks back.

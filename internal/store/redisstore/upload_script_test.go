@@ -164,14 +164,14 @@ func TestCommitUploadScript(t *testing.T) {
 		l.chunk(0, "abc")
 		l.now += 10
 		r := l.word(l.commit("a", 1, 3, true), "ok")
-		l.same("outcome", r.body, []any{"1", []any{"acknowledged", "1", "completed", "10"}})
+		l.same("outcome", l.outcomes(r), []string{"acknowledged 1 completed 10"})
 		l.same("transitions", len(r.ended), 1)
 		l.same("ack", l.field(l.keys.acks(7), "a"), fmt.Sprintf("4|%d|1|1|3|sha256:d|up", labTime+10))
 		l.same("staged is there", l.exists(l.keys.staged(7)), false)
 		l.same("bytes of the snapshot", l.field(l.keys.record(7), "bytes"), "3")
 		l.unchanged(func() {
 			r = l.word(l.commit("a", 1, 3, true), "ok")
-			l.same("outcome of a second run", r.body, []any{"1", []any{"acknowledged", "1", "completed", "10"}})
+			l.same("outcome of a second run", l.outcomes(r), []string{"acknowledged 1 completed 10"})
 		})
 	})
 

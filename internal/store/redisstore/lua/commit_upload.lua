@@ -16,8 +16,7 @@
 -- ARGV[12]  "1" acknowledges
 -- ARGV[13]  retention's limits of the server, "keep|age|bytes" (prelude_end.lua)
 --
--- Body     nothing; with ARGV[12] the required acknowledgements and the outcome of this one,
---          as acknowledge_items gives it
+-- Body     nothing; with ARGV[12] the outcomes of prelude_judge.lua, of one item
 -- Refusals those of begin_upload; upload_lost; upload_incomplete: chunks, bytes that the
 --          store has and the caller does not mean
 --
@@ -38,10 +37,14 @@ if not rec then
   return kept_answer(upload) or refuse(absent(job, id, true))
 end
 
-local function acknowledge()
-  local item = { task = task, attempt = attempt, epoch = epoch, digest = '' }
-  local outcome = ack_one(job, id, rec, item, upload, limits)
-  local reply = answer('ok', { integer(rec.required), outcome })
+-- text is the part's entry in …:parts.
+local function acknowledge(text)
+  local call = {
+    token = upload, n = 1, first = 3, attempt = attempt, number = tonumber(attempt), epoch = epoch, digest = '',
+    details = {}, uploaded = { text },
+  }
+  local plan = judge_items(id, rec, job.epoch, call)
+  local reply = answer('ok', acknowledge_items(id, rec, call, plan, limits))
   if removed[id] then
     keep_answer(upload, reply)
   end
@@ -53,7 +56,7 @@ local parts = checkpoint_key(id, 'parts')
 local before = redis.call('HGET', parts, task)
 if before and names_upload(before, upload) then
   if with_ack then
-    return acknowledge()
+    return acknowledge(before)
   end
   return answer('ok', {})
 end
@@ -71,7 +74,8 @@ if (has[1] or '0') ~= chunks or (has[2] or '0') ~= chunks or (has[3] or '0') ~= 
   return refuse({ 'upload_incomplete', has[1] or '0', has[3] or '0' })
 end
 
-redis.call('HSET', parts, task, upload .. '|' .. chunks .. '|' .. bytes .. '|' .. entries .. '|' .. digest)
+local text = table.concat({ upload, chunks, bytes, entries, digest }, '|')
+redis.call('HSET', parts, task, text)
 if before then
   abandon_part(id, before)
 end
@@ -79,7 +83,7 @@ redis.call('ZREM', base .. 'uploads', id .. ':' .. upload)
 redis.call('UNLINK', tally)
 record_attempt(task, attempt)
 if with_ack then
-  return acknowledge()
+  return acknowledge(text)
 end
 redis.call('SADD', checkpoint_key(id, 'staged'), task)
 return answer('ok', {})

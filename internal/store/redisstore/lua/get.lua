@@ -7,12 +7,16 @@
 --
 -- Body     view, { taskId, ack, … } with each ack as it is stored
 -- Refusals job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted
+-- Also     again, see prelude_sort.lua
 --
--- Second run: reads only.
+-- Second run: reads only, but for what sort_acks moves.
 
 local found, refusal = find(ARGV[2])
 if not found then
   return refuse(refusal)
+end
+if sort_acks(found.id) then
+  return answer('again', {})
 end
 local rows = {}
 local tasks = redis.call('ZRANGE', checkpoint_key(found.id, 'acked'), 0, tonumber(ARGV[3]) - 1)

@@ -11,6 +11,7 @@
 -- Refusals job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted;
 --          checkpoint_not_completed: id, status; unsupported_version: id, version;
 --          damaged: id, what is not there as recorded
+-- Also     again, see prelude_sort.lua
 --
 -- Second run: renews the lease.
 
@@ -27,6 +28,9 @@ if rec.version > most_version then
   return refuse({ 'unsupported_version', id, integer(rec.version) })
 end
 
+if sort_acks(found.id) then
+  return answer('again', {})
+end
 local shared = redis.call('HMGET', base .. id, 'sentries', 'sdigest')
 if redis.pcall('HLEN', checkpoint_key(id, 'state')) ~= tonumber(shared[1] or '0') then
   return refuse({ 'damaged', id, 'the shared state' })

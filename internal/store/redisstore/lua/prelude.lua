@@ -1,11 +1,8 @@
--- Prelude of every script: where keys are, what time it is, how records are read, how
--- scripts answer. It reads only; other preludes have what writes.
+-- Prelude of every script, after prelude_base.lua: how scripts look around and answer. It reads
+-- only; other preludes have what writes.
 --
--- Every script gets
---   KEYS[1]  the job's hash (…job). It routes the script to the job's slot; all other
---            keys of the job are derived from it and share its hash tag.
---   ARGV[1]  the clock as Unix ms, "" for the server's own (tests pass one).
--- and answers { word, now, body, ended, evicted, before } (reply.go reads it):
+-- Every script answers { word, now, body, ended, evicted, before } (reply.go reads it); the last
+-- three may be left out:
 --   word     "ok", another word of the script's own, or the code of a refusal
 --   body     what the script's header says; the arguments of a refusal
 --   ended    what reached a terminal status: id, status, reason, duration ms, acks, …
@@ -13,22 +10,13 @@
 --   before   like ended, what a first run of this very call had ended; the caller has heard
 --            of it unless the first reply was lost
 --
--- Values (locals): base, default_job, now, ended, evicted, before, EMPTY_DIGEST.
+-- Values (locals): ended, evicted, before.
 -- Functions:
 --   lazily(build)                a table whose functions build(table) makes when one of them is first
 --                                asked for
---   integer(n)                   number -> decimal string, never in scientific notation
---   checkpoint_key(id, part)     key of a checkpoint's auxiliary value ("acks", "parts", …)
 --   answer(word, body)           the reply of a script
 --   refuse(refusal)              the reply for a refusal { word, argument, … }
---   read_job()                   { next, epoch, gone, known }: gone after its deletion, which leaves
---                                its counters; known where there is something of it
---   find_job()                   the same, or nil where the job does not exist
 --   pending_now()                how many are pending and not overdue
---   read_record(id)              the fields that decide, or nil where there is no record
---                                of ours: { status, epoch, rev, start, timeout, required, acked,
---                                tasks, pinned, entries, bytes, token, ended, version }
---   overdue(rec)                 whether a pending record's deadline has passed
 --   view(id)                     { id, { missing names }, { record pairs } } for parseCheckpoint,
 --                                or nil; expiry is not derived here but by the reader
 --   views(ids)                   the views of those ids that have one
@@ -43,19 +31,7 @@
 --                                whether a resource with this entity tag, nil or false for one that does not exist, meets a
 --                                precondition whose tags are ARGV[first …]; "*" is any
 
-local base = string.sub(KEYS[1], 1, -4)
--- Other jobs carry a hash tag, and no key prefix may contain a brace.
-local default_job = string.sub(base, -2) ~= '}:'
 local ended, evicted, before = {}, {}, {}
-local EMPTY_DIGEST = 'sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
-
-local now
-if ARGV[1] ~= '' then
-  now = tonumber(ARGV[1])
-else
-  local time = redis.call('TIME')
-  now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-end
 
 -- Making a function takes Redis about as long as a small command. Most calls are of the kind
 -- that has to be quick, an acknowledgement that ends nothing, and need few of them.
@@ -67,22 +43,6 @@ local function lazily(build)
   end })
 end
 
--- tostring would write 2^53 as 9.007199254741e+15. Formatting takes as long as a small command,
--- and a script writes the same few numbers, now above all, again and again.
-local texts = {}
-local function integer(n)
-  local text = texts[n]
-  if not text then
-    text = string.format('%.0f', n)
-    texts[n] = text
-  end
-  return text
-end
-
-local function checkpoint_key(id, part)
-  return base .. id .. ':' .. part
-end
-
 -- prelude_end.lua has work left for when the script has looked at everything.
 local before_answer
 
@@ -90,7 +50,7 @@ local function answer(word, body)
   if before_answer then
     before_answer()
   end
-  return { word, integer(now), body, ended, evicted, before }
+  return { word, now, body, ended, evicted, before }
 end
 
 local function refuse(refusal)
@@ -101,50 +61,8 @@ local function refuse(refusal)
   return answer(refusal[1], arguments)
 end
 
-local function read_job()
-  local field = redis.call('HMGET', base .. 'job', 'next', 'epoch', 'gone')
-  return {
-    next = tonumber(field[1] or '0'), epoch = tonumber(field[2] or '0'), gone = field[3] == '1',
-    known = default_job or (field[1] or field[2]) and true,
-  }
-end
-
-local function find_job()
-  local job = read_job()
-  if job.known and not job.gone then
-    return job
-  end
-  return nil
-end
-
 local function pending_now()
   return redis.call('ZCARD', base .. 'pending') - redis.call('ZCOUNT', base .. 'deadlines', '-inf', '(' .. integer(now))
-end
-
--- A key under the prefix need not be ours: a value of another type, or a hash without
--- our mark or with undecodable numbers, counts as no record and is never touched.
-local function read_record(id)
-  local field = redis.pcall('HMGET', base .. id, 'v', 'status', 'rev', 'start', 'timeout',
-    'required', 'acked', 'entries', 'bytes', 'epoch', 'tasks', 'pinned', 'token', 'ended', 'version')
-  if field.err or field[1] ~= '1' then
-    return nil
-  end
-  local rec = {
-    status = field[2], rev = tonumber(field[3]), start = tonumber(field[4]),
-    timeout = tonumber(field[5]), required = tonumber(field[6]), acked = tonumber(field[7]),
-    entries = tonumber(field[8]), bytes = tonumber(field[9]), epoch = tonumber(field[10]),
-    tasks = field[11] or '', pinned = field[12] == '1', token = field[13] or '',
-    ended = tonumber(field[14] or '0'), version = tonumber(field[15]),
-  }
-  if rec.status and rec.rev and rec.start and rec.timeout and rec.required and rec.acked
-    and rec.entries and rec.bytes and rec.epoch and rec.ended and rec.version then
-    return rec
-  end
-  return nil
-end
-
-local function overdue(rec)
-  return rec.status == 'pending' and rec.timeout > 0 and now - rec.start > rec.timeout
 end
 
 local function view(id)

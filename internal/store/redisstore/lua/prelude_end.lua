@@ -1,13 +1,11 @@
--- Prelude of the scripts that end or remove checkpoints: after prelude.lua, prelude_event.lua
--- and prelude_history.lua. Each end and each removal writes its events.
+-- Prelude of the scripts that end or remove checkpoints: after prelude.lua, prelude_sort.lua,
+-- prelude_event.lua and prelude_history.lua. Each end and each removal writes its events.
 --
 -- Functions:
 --   allow_full()                  opens the writes of a script that frees memory
 --   record_attempt(task, attempt) raises the highest attempt of a task; attempt is a string
 --   report_end(list, id, rec, reason)
 --                                 puts an end into ended or before
---   abandon_part(id, text)        hands the chunks of a part that nobody will read to the sweeper;
---                                 text is its entry in …:parts
 --   settle(id, rec)               to be called before judging a pending record: rebases its
 --                                 start after the clock stepped back, writes its expiry
 -- Functions of the lazy table ends:
@@ -54,13 +52,6 @@ end
 local function report_end(list, id, rec, reason)
   for _, value in ipairs({ id, rec.status, reason, integer(math.max(0, rec.ended - rec.start)), integer(rec.acked) }) do
     list[#list + 1] = value
-  end
-end
-
-local function abandon_part(id, text)
-  local upload, chunks = string.match(text, '^([^|]*)|(%d+)|')
-  if upload and chunks ~= '0' then
-    redis.call('ZADD', base .. 'garbage', integer(now), 'upload:' .. id .. ':' .. upload .. ':' .. chunks)
   end
 end
 
@@ -121,6 +112,8 @@ local ends = lazily(function(ends)
     rec.status, rec.rev, rec.ended, rec.token = 'completed', rec.rev + 1, now, token
     redis.call('HSET', base .. id, 'status', rec.status, 'rev', integer(rec.rev), 'ended', integer(now), 'token', token)
     expire_overdue(100)
+    -- So that reading a snapshot of up to a thousand tasks writes nothing.
+    sort_acks(id)
     redis.call('ZREM', base .. 'pending', id)
     redis.call('ZREM', base .. 'deadlines', id)
     redis.call('ZADD', base .. 'completed', id, id)
@@ -168,8 +161,8 @@ local ends = lazily(function(ends)
     history.count('deleted')
     events.checkpoint('deleted', id, rec, why)
     release(id, rec)
-    redis.call('UNLINK', base .. id, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'state'),
-      checkpoint_key(id, 'staged'), checkpoint_key(id, 'leases'))
+    redis.call('UNLINK', base .. id, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'unsorted'),
+      checkpoint_key(id, 'state'), checkpoint_key(id, 'staged'), checkpoint_key(id, 'leases'))
     if rec.tasks ~= '' then
       redis.call('UNLINK', base .. 'tasks:' .. rec.tasks, base .. 'missing:' .. rec.tasks)
     end

@@ -25,8 +25,8 @@ local function first_id(job, floor, stored)
 end
 
 local function taken(id)
-  return redis.call('EXISTS', base .. id, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'parts'),
-    checkpoint_key(id, 'staged'), checkpoint_key(id, 'state'), checkpoint_key(id, 'leases')) > 0
+  return redis.call('EXISTS', base .. id, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'unsorted'),
+    checkpoint_key(id, 'parts'), checkpoint_key(id, 'staged'), checkpoint_key(id, 'state'), checkpoint_key(id, 'leases')) > 0
 end
 
 local function find_place(job, floor)
@@ -70,12 +70,13 @@ end
 
 -- The expiry of others is written after the record, since it would lift the check of a full
 -- Redis; but it is told before, since it happened before.
+-- What acknowledgements read stands first: Redis finds a field of a small hash by walking to it.
 local function create(job, place, s, what)
   local id, required, timeout = integer(place.id), integer(what.required), what.timeout
   local token = what.tasks ~= '' and what.token or ''
-  redis.call('HSET', base .. id, 'v', '1', 'status', 'pending', 'epoch', integer(job.epoch), 'rev', '1', 'ts', integer(place.ts),
-    'start', integer(now), 'timeout', integer(timeout), 'required', required, 'acked', '0', 'tasks', token,
-    'pinned', what.pinned and '1' or '0', 'labels', what.labels, 'desc', what.desc, 'version', '1', 'entries', '0', 'bytes', '0')
+  redis.call('HSET', base .. id, 'v', '1', 'status', 'pending', 'rev', '1', 'acked', '0', 'start', integer(now),
+    'timeout', integer(timeout), 'required', required, 'entries', '0', 'bytes', '0', 'epoch', integer(job.epoch), 'tasks', token,
+    'pinned', what.pinned and '1' or '0', 'version', '1', 'ts', integer(place.ts), 'labels', what.labels, 'desc', what.desc)
   redis.call('HSET', base .. 'job', 'next', integer(place.id + 1), 'epoch', integer(job.epoch), 'ts', integer(place.ts),
     'clock', integer(place.clock), 'runid', place.running, noted(s))
   if job.gone then

@@ -10,8 +10,9 @@
 --
 -- Body     taskId, ack or "", part or "", … as stored
 -- Refusals job_not_found, checkpoint_not_found, checkpoint_deleted
+-- Also     again, see prelude_sort.lua
 --
--- Second run: reads only.
+-- Second run: reads only, but for what sort_acks moves.
 
 local found, refusal = find(ARGV[2])
 if not found then
@@ -19,6 +20,9 @@ if not found then
 end
 local tasks = {}
 if ARGV[3] == 'page' then
+  if sort_acks(found.id) then
+    return answer('again', {})
+  end
   local from = ARGV[4] == '' and '-' or '(' .. ARGV[4]
   tasks = redis.call('ZRANGEBYLEX', checkpoint_key(found.id, 'acked'), from, '+', 'LIMIT', 0, ARGV[5])
 else

@@ -10,13 +10,17 @@
 --
 -- Body     view, { taskId, ack or "", part that waits for its ack or "", … } as stored
 -- Refusals job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted
+-- Also     again, see prelude_sort.lua
 --
--- Second run: reads only.
+-- Second run: reads only, but for what sort_acks moves.
 
 local which, after, most = ARGV[3], ARGV[4], ARGV[5]
 local found, refusal = find(ARGV[2])
 if not found then
   return refuse(refusal)
+end
+if sort_acks(found.id) then
+  return answer('again', {})
 end
 local id, names = found.id, found.rec.tasks
 

@@ -1,0 +1,106 @@
+-- First prelude of every script: where keys are, what time it is, how a job and a record are
+-- read. It reads only. What an acknowledgement that ends nothing does without is in prelude.lua and
+-- the others: making a function takes Redis a tenth of a microsecond, and a hundred of them would
+-- take longer than the acknowledgement.
+--
+-- Every script gets
+--   KEYS[1]  the job's hash (…job). It routes the script to the job's slot; all other
+--            keys of the job are derived from it and share its hash tag.
+--   ARGV[1]  the clock as Unix ms, "" for the server's own (tests pass one).
+--
+-- Values (locals): base, default_job, now, EMPTY_DIGEST.
+-- Functions:
+--   integer(n)                   number -> decimal string, never in scientific notation
+--   checkpoint_key(id, part)     key of a checkpoint's auxiliary value ("acks", "parts", …)
+--   read_job()                   { next, epoch, gone, known }: gone after its deletion, which leaves
+--                                its counters; known where there is something of it
+--   find_job()                   the same, or nil where the job does not exist
+--   read_record(id)              the fields that decide, or nil where there is no record
+--                                of ours: { status, epoch, rev, start, timeout, required, acked,
+--                                tasks, pinned, entries, bytes, token, ended, version }
+--   overdue(rec)                 whether a pending record's deadline has passed
+--   abandon_part(id, text)       hands the chunks of a part that nobody will read to the sweeper;
+--                                text is its entry in …:parts
+
+local base = string.sub(KEYS[1], 1, -4)
+-- Other jobs carry a hash tag, and no key prefix may contain a brace.
+local default_job = string.sub(base, -2) ~= '}:'
+local EMPTY_DIGEST = 'sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+
+local now
+if ARGV[1] ~= '' then
+  now = tonumber(ARGV[1])
+else
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- tostring would write 2^53 as 9.007199254741e+15. Formatting takes as long as a small command,
+-- that of a double three times as long as that of an int, which holds 31 bits everywhere; and a
+-- script writes the same few numbers, now above all, again and again.
+local texts = {}
+local function integer(n)
+  local text = texts[n]
+  if not text then
+    text = string.format(n < 2147483648 and '%d' or '%.0f', n)
+    texts[n] = text
+  end
+  return text
+end
+
+local function checkpoint_key(id, part)
+  return base .. id .. ':' .. part
+end
+
+local function read_job()
+  local field = redis.call('HMGET', base .. 'job', 'next', 'epoch', 'gone')
+  return {
+    next = tonumber(field[1] or '0'), epoch = tonumber(field[2] or '0'), gone = field[3] == '1',
+    known = default_job or (field[1] or field[2]) and true,
+  }
+end
+
+local function find_job()
+  local job = read_job()
+  if job.known and not job.gone then
+    return job
+  end
+  return nil
+end
+
+-- A key under the prefix need not be ours: a value of another type, or a hash without
+-- our mark or with undecodable numbers, counts as no record and is never touched. Redis walks over
+-- a record for each field that is read, so what only an ended one has is read of those.
+local function read_record(id)
+  local field = redis.pcall('HMGET', base .. id, 'v', 'status', 'rev', 'start', 'timeout',
+    'required', 'acked', 'entries', 'bytes', 'epoch', 'tasks', 'pinned', 'version')
+  if field.err or field[1] ~= '1' then
+    return nil
+  end
+  local rec = {
+    status = field[2], rev = tonumber(field[3]), start = tonumber(field[4]),
+    timeout = tonumber(field[5]), required = tonumber(field[6]), acked = tonumber(field[7]),
+    entries = tonumber(field[8]), bytes = tonumber(field[9]), epoch = tonumber(field[10]),
+    tasks = field[11] or '', pinned = field[12] == '1', version = tonumber(field[13]), token = '', ended = 0,
+  }
+  if rec.status and rec.status ~= 'pending' then
+    local last = redis.call('HMGET', base .. id, 'token', 'ended')
+    rec.token, rec.ended = last[1] or '', tonumber(last[2] or '0')
+  end
+  if rec.status and rec.rev and rec.start and rec.timeout and rec.required and rec.acked
+    and rec.entries and rec.bytes and rec.epoch and rec.ended and rec.version then
+    return rec
+  end
+  return nil
+end
+
+local function overdue(rec)
+  return rec.status == 'pending' and rec.timeout > 0 and now - rec.start > rec.timeout
+end
+
+local function abandon_part(id, text)
+  local upload, chunks = string.match(text, '^([^|]*)|(%d+)|')
+  if upload and chunks ~= '0' then
+    redis.call('ZADD', base .. 'garbage', integer(now), 'upload:' .. id .. ':' .. upload .. ':' .. chunks)
+  end
+end

@@ -1,0 +1,6 @@
+//go:build race
+
+package redisstore
+
+// raceDetector makes everything ten times slower.
+const raceDetector = true
