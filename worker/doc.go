@@ -74,12 +74,20 @@
 //
 // # Sinks that commit in two phases
 //
-// Prepare in Snapshot, under the checkpoint's ID, what was written since the cut before, and
-// commit in OnCompleted everything that was prepared under this ID or a lower one. An abort
-// rolls nothing back: what was written is in the state, too, and the next checkpoint that
-// completes covers both. A worker may die before it is told, so Restore settles the rest:
-// commit what was prepared under the ID that it is given or a lower one, and roll back what
-// is above.
+// In Snapshot, take what was written since the cut before out of the sink, under the same hold
+// of the lock as the state. Let go of the lock, and prepare that batch under the checkpoint's ID:
+// it must be on disk, or wherever it survives the worker, before Snapshot returns. Snapshot may
+// take its time for this, since nothing waits but the checkpoint. In OnCompleted, commit
+// everything that was prepared under this ID or a lower one. An abort rolls nothing back: what
+// was written is in the state, too, and the next checkpoint that completes covers both. A worker
+// may die before it is told, so Restore settles the rest: commit what was prepared under the ID
+// that it is given or a lower one, and roll back what is above.
+//
+// Two faults must not pass unnoticed. An error of Snapshot only declines the checkpoint, and the
+// worker goes on: put a batch that could not be prepared back before what was written since, or
+// end the life, or the next checkpoint has the state without the batch. And OnCompleted has no
+// error: where a commit fails, end the life. That is, cancel Run's context with a cause. The next
+// life reads again what is not in its checkpoint, and its Restore commits what is.
 //
 // This needs a RecoveryKey, also in a fleet of one. Without it the last part of a former life may
 // arrive, and complete a checkpoint, when this life has rolled back what was prepared for it.
@@ -89,6 +97,22 @@
 // A worker that is stopped leaves its checkpoint to its next life, or to the timeout. With a
 // ShutdownTimeout it first hands in what it has begun to. One whose work is finite sets
 // FinalCheckpoint, so that Run returns nil only when a checkpoint has all of it.
+//
+// The workers of a fleet must all end with the same checkpoint: the one after it waits in vain
+// for a worker that has gone. So Work does not return when its own part is done, but waits until
+// those of all others are, and the worker takes part in checkpoints meanwhile. Whoever runs the
+// fleet then
+//
+//  1. pauses the schedule and waits until nothing is pending. A cut between the return of the
+//     first Work and that of the last would be the last one for some workers, which end, and not
+//     for the others, which then wait for ever, however often something triggers;
+//  2. lets all of Work return, and triggers one checkpoint by hand;
+//  3. recovers the fleet, as after a crash, when some have not ended soon after it completed. What
+//     a Work says at its end ("I am done") is said before it has returned, so that the cut may
+//     have come between the two. In the next life Work finds nothing left to do.
+//
+// The driver of examples/wordcount does so. A worker by itself needs none of it: a schedule
+// triggers again.
 //
 // # What happens when something fails
 //

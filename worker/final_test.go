@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/checkpointd/checkpointd/checkpointtest"
 	"github.com/checkpointd/checkpointd/checkpointtest/fault"
@@ -119,6 +120,26 @@ func TestAFinalCheckpointThatIsGoneBeforeItWasHeardOfIsNone(t *testing.T) {
 	}
 	if told := receive(t, c.completed); told != next {
 		t.Errorf("the worker was told of %d", told)
+	}
+}
+
+func TestACommitThatFailsAtTheFinalCheckpointIsWhatRunEndsWith(t *testing.T) {
+	t.Parallel()
+	for name, timeout := range map[string]time.Duration{"at once": 0, "with a ShutdownTimeout": patience} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := checkpointtest.Start(t, checkpointtest.Interval(50*time.Millisecond))
+			c, finish := newFinisher(t, server)
+			close(finish)
+			ctx, fail := context.WithCancelCause(t.Context())
+			defer fail(nil)
+			c.ShutdownTimeout = timeout
+			failure := errors.New("the disk is full")
+			c.OnCompleted = func(context.Context, int64) { fail(failure) }
+			if err := c.Run(ctx); !errors.Is(err, failure) {
+				t.Errorf("the worker ended with %v", err)
+			}
+		})
 	}
 }
 

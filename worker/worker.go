@@ -47,8 +47,8 @@ type Worker struct {
 	// error ends Run.
 	Restore func(ctx context.Context, from Checkpoint, entries Entries) error
 	// Snapshot takes the task's part of a cut. The cut is what the state is when it returns,
-	// so it should do no more than get hold of it, such as copy a map under its lock. The
-	// entries are encoded and sent after that, and read again from the start when the upload
+	// so it should do no more under the state's lock than get hold of it, such as copy a map. What
+	// it does without the lock, such as to prepare a sink, delays the checkpoint only. The entries are encoded and sent after that, and read again from the start when the upload
 	// has to be repeated: they must be the same each time and in the same order, whatever happens
 	// to the state. Where they wait for something, they should heed the context, too; the server
 	// gives an upload up that pauses for a minute.
@@ -70,8 +70,8 @@ type Worker struct {
 	// Snapshot took for it. It is called at most once a checkpoint, and not at all when the
 	// worker did not live to see it: that an ID completed stands for every lower one, as
 	// does the ID that Restore is called with. Checkpoints need not end in the order of their
-	// IDs. A commit that fails is not the checkpoint's failure: remember it, and commit with the
-	// next one.
+	// IDs. A commit that fails is not the checkpoint's failure, but must end this life: cancel Run's
+	// context with a cause, which Run then returns, also instead of the nil of a FinalCheckpoint.
 	OnCompleted func(ctx context.Context, id int64)
 	// OnAborted, if set, is told that a checkpoint for which Snapshot was called came to
 	// nothing, at most once a checkpoint and as far as is known. After ReasonDeleted it may have
@@ -105,8 +105,8 @@ type Worker struct {
 	// before, and with CodeStaleEpoch when the fleet recovers, after which Work has to be
 	// called again on the state that comes back.
 	//
-	// A checkpoint that names the task after that waits for it in vain, so the tasks of a
-	// fleet should all end with the same checkpoint, or the trigger leave out those that did.
+	// A checkpoint that names the task after that waits for it in vain, so the tasks of a fleet
+	// must all end with the same checkpoint: see the package's part on finishing.
 	FinalCheckpoint bool
 	// ShutdownTimeout is how long a part may still be handed in when Run's context ends, from
 	// the call of Snapshot to the acknowledgement; 0 or less cuts it off at once. It holds up
