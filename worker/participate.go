@@ -25,6 +25,9 @@ func (r *run) participate(ctx, handing context.Context) error {
 		if err != nil {
 			return err
 		}
+		if pending == nil {
+			continue // the link has changed
+		}
 		worked := false
 		for _, checkpoint := range pending {
 			if seen[checkpoint.ID] {
@@ -76,7 +79,8 @@ func (r *run) idle(ctx context.Context, up bool, changed <-chan struct{}, hasty 
 	return nil
 }
 
-// pending lists what waits for this task. A poll is broken off when the link changes.
+// pending lists what waits for this task. A poll is broken off when the link changes, and gives
+// nil: what was seen may still be pending.
 func (r *run) pending(ctx context.Context, wait time.Duration, changed <-chan struct{}) ([]Checkpoint, error) {
 	poll, stop := context.WithCancel(ctx)
 	defer stop()

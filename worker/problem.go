@@ -90,7 +90,7 @@ func problemOf(response *http.Response) error {
 // firstLine shortens what something else than checkpointd says, often a page of HTML.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return line[:min(len(line), 200)]
+	return clip(line, 200)
 }
 
 // transient tells that repeating the same call may help: the server or its store was away, or

@@ -136,7 +136,11 @@ func (s *restoreStream) Read(p []byte) (int, error) {
 	policy := s.client.policy
 	for {
 		if s.body == nil {
-			if err := s.open(); err != nil {
+			err := s.open()
+			if s.length < 0 && isAny(err, CodeRangeNotSatisfiable) {
+				return 0, io.EOF // it broke after the last byte; the entries are counted
+			}
+			if err != nil {
 				return 0, err
 			}
 		}

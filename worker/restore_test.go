@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,6 +66,25 @@ func TestARestoreGoesOnWhereItsConnectionBroke(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"", "bytes=10001-", "bytes=20002-", "bytes=30003-", "bytes=40004-"}, ranges); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestARestoreOfUnknownLengthThatBreaksAfterItsLastByteIsWhole(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	handsIn(t, server, "", map[string]string{"task-1": `{"n":1}`})
+	front := server.Front()
+	front.Script(fault.On(fault.Restore).Alter(func(answer *http.Response) error {
+		text, err := io.ReadAll(answer.Body)
+		answer.Body = io.NopCloser(io.MultiReader(bytes.NewReader(text), iotest.ErrReader(errors.New("cut"))))
+		answer.ContentLength = -1
+		answer.Header.Del("Content-Length")
+		return err
+	}))
+	c, restore := restoring(t, server, "task-1")
+	c.URL = front.URL
+	if diff := cmp.Diff(map[string]int{"task-1/n=1": 1}, restore()); diff != "" || len(front.Requests().Of(fault.Restore)) != 2 {
+		t.Errorf("after %v it came back to %s", front.Requests().Of(fault.Restore), diff)
 	}
 }
 
