@@ -2,5 +2,5 @@ package worker
 
 import "time"
 
-// SetUploadPatience shortens the time after which a stuck upload is begun again.
-func (w *Worker) SetUploadPatience(d time.Duration) { w.uploadPatience = d }
+// SetTransferPatience shortens the time after which a stuck transfer is begun again.
+func (w *Worker) SetTransferPatience(d time.Duration) { w.transferPatience = d }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 )
 
 // restoreStream is a task's part of a checkpoint as it arrives. A connection that breaks is
@@ -20,6 +21,8 @@ type restoreStream struct {
 	id     int64
 	path   string
 	query  url.Values
+	// patience is how long it may bring nothing.
+	patience time.Duration
 
 	body   io.ReadCloser
 	etag   string
@@ -46,7 +49,7 @@ const stuckMax = 5
 func (r *run) openRestore(ctx context.Context, from Checkpoint) (*restoreStream, error) {
 	s := &restoreStream{
 		ctx: ctx, client: &r.client, id: from.ID, path: fmt.Sprintf("/checkpoints/%d/restore", from.ID), query: url.Values{},
-		total: -1, selection: selection{owns: r.owns, shared: r.Shared},
+		patience: r.transferPatience, total: -1, selection: selection{owns: r.owns, shared: r.Shared},
 	}
 	if from.ID == None {
 		return s, nil
@@ -80,7 +83,7 @@ func (s *restoreStream) open() error {
 			request.Header.Set("Range", fmt.Sprintf("bytes=%d-", s.offset))
 			request.Header.Set("If-Range", s.etag)
 		}
-		response, err := s.client.open(request)
+		response, err := s.client.openPatiently(request, s.patience)
 		if err != nil {
 			return err
 		}

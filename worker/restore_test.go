@@ -88,6 +88,38 @@ func TestARestoreOfUnknownLengthThatBreaksAfterItsLastByteIsWhole(t *testing.T) 
 	}
 }
 
+func TestARestoreThatGetsStuckIsBegunAgain(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	handsIn(t, server, "", map[string]string{"task-1": `{"n":1,"m":2}`})
+	front := server.Front()
+	front.Script(
+		fault.On(fault.Restore).Hang(),
+		fault.On(fault.Restore).Alter(func(answer *http.Response) error {
+			begin := io.LimitReader(answer.Body, 10)
+			answer.Body = io.NopCloser(io.MultiReader(begin, silence(answer.Request.Context().Done())))
+			return nil
+		}),
+	)
+	c, restore := restoring(t, server, "task-1")
+	c.URL = front.URL
+	c.SetTransferPatience(time.Second)
+	if diff := cmp.Diff(map[string]int{"task-1/n=1": 1, "task-1/m=2": 1}, restore()); diff != "" {
+		t.Error(diff)
+	}
+	if requests := front.Requests().Of(fault.Restore); len(requests) < 3 {
+		t.Errorf("there were these restores: %v", requests)
+	}
+}
+
+// silence is a body that brings nothing more.
+type silence <-chan struct{}
+
+func (s silence) Read([]byte) (int, error) {
+	<-s
+	return 0, io.ErrUnexpectedEOF
+}
+
 // answers gives the same answer to everybody, with status 200.
 func answers(media, checkpoint, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {

@@ -28,9 +28,9 @@ func (r *run) upload(c *cut, entries Entries, meter *meter) (completed bool, _ e
 	if err != nil {
 		return false, err
 	}
-	stuck := time.AfterFunc(r.uploadPatience, func() { cutOff(errUploadStuck) })
+	stuck := time.AfterFunc(r.transferPatience, func() { cutOff(errStuck) })
 	defer stuck.Stop()
-	part := newPart(entries, meter, func() { stuck.Reset(r.uploadPatience) }) // at its end, too: for the answer
+	part := newPart(entries, meter, func() { stuck.Reset(r.transferPatience) }) // at its end, too: for the answer
 	request.Body = part
 	request.Header.Set("Content-Type", "application/x-ndjson")
 	request.Header.Set("Expect", "100-continue") // a late part is refused before it is sent
@@ -47,10 +47,7 @@ func (r *run) upload(c *cut, entries Entries, meter *meter) (completed bool, _ e
 		defer response.Body.Close() //nolint:errcheck // It was read only.
 	}
 	if err != nil {
-		if cause := context.Cause(sending); errors.Is(cause, errUploadStuck) {
-			err = cause
-		}
-		return false, err
+		return false, transferFailed(sending, err)
 	}
 	var answer statusAnswer
 	if err := decode(response, &answer); err != nil {
@@ -58,13 +55,6 @@ func (r *run) upload(c *cut, entries Entries, meter *meter) (completed bool, _ e
 	}
 	return answer.Status == statusCompleted, nil
 }
-
-// uploadPatience is after how much time without a byte, or without an answer to the last one, an
-// upload is begun again. The server has given it up after a minute; only TCP may take a quarter
-// of an hour to notice.
-const uploadPatience = 2 * time.Minute
-
-var errUploadStuck = errors.New("the upload does not move on")
 
 // firstExtension is how long an upload runs before the deadline is moved for the first time.
 const firstExtension = time.Second

@@ -141,22 +141,25 @@ func TestAnUploadThatNeverArrivedIsNotTakenForOneWhoseAnswerWasLost(t *testing.T
 
 func TestAnUploadThatGetsStuckIsBegunAgain(t *testing.T) {
 	t.Parallel()
-	for name, rule := range map[string]fault.Rule{
-		"nobody reads":   fault.On(fault.Upload).Delay(time.Hour),
-		"nobody answers": fault.On(fault.Upload).Hang(),
+	for name, with := range map[string]struct {
+		rule    fault.Rule
+		entries int // of 100 kB
+	}{
+		"nobody reads":   {fault.On(fault.Upload).Delay(time.Hour), 120}, // more than the buffers on the way take
+		"nobody answers": {fault.On(fault.Upload).Hang(), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := checkpointtest.Start(t, checkpointtest.Timeout(0))
 			front := server.Front()
-			front.Script(rule)
+			front.Script(with.rule)
 			c := newCounter(t, server, "task-1")
 			c.URL = front.URL
-			c.SetUploadPatience(2 * time.Second)
+			c.SetTransferPatience(time.Second)
 			c.Snapshot = func(context.Context, worker.Checkpoint) (worker.Entries, error) {
 				return func(yield func(worker.Entry, error) bool) {
 					value := strings.Repeat("x", 100_000)
-					for n := range 120 { // more than the buffers on the way take
+					for n := range with.entries {
 						if !yield(worker.Encode(fmt.Sprint(n), value)) {
 							return
 						}
@@ -188,7 +191,7 @@ func TestALongUploadMovesTheDeadline(t *testing.T) {
 		return func(yield func(worker.Entry, error) bool) {
 			tick := time.NewTicker(100 * time.Millisecond)
 			defer tick.Stop()
-			for n := range 50 { // five seconds
+			for n := range 40 { // four seconds
 				<-tick.C
 				if !yield(worker.Encode(fmt.Sprint(n), strings.Repeat("x", 100_000))) {
 					return

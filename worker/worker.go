@@ -46,12 +46,13 @@ type Worker struct {
 	// ranged over once, and a connection that breaks meanwhile is resumed where it was. An
 	// error ends Run.
 	Restore func(ctx context.Context, from Checkpoint, entries Entries) error
-	// Snapshot takes the task's part of a cut. The cut is what the state is when it returns,
-	// so it should do no more under the state's lock than get hold of it, such as copy a map. What
-	// it does without the lock, such as to prepare a sink, delays the checkpoint only. The entries are encoded and sent after that, and read again from the start when the upload
-	// has to be repeated: they must be the same each time and in the same order, whatever happens
-	// to the state. Where they wait for something, they should heed the context, too; the server
-	// gives an upload up that pauses for a minute.
+	// Snapshot takes the task's part of a cut, which is what it has got hold of when it returns.
+	// That should be all that it does under the state's lock, such as to copy a map. What it does
+	// without the lock, such as to prepare a sink, holds up nothing but checkpoints. The entries
+	// are encoded and sent after that, and read again from the start when the upload has to be
+	// repeated: they must be the same each time and in the same order, whatever happens to the
+	// state. Where they wait for something, they should heed the context, too; the server gives an
+	// upload up that pauses for a minute.
 	// An error, also one of the entries, declines the checkpoint.
 	Snapshot func(ctx context.Context, checkpoint Checkpoint) (Entries, error)
 	// Work, if set, is called once the state is back, and runs beside everything else. Run
@@ -135,7 +136,7 @@ type Worker struct {
 	// Logger is told what happens; nil is silence.
 	Logger *slog.Logger
 
-	uploadPatience time.Duration // the constant of this name, but in tests
+	transferPatience time.Duration // the constant of this name, but in tests
 }
 
 // Ended says how a checkpoint ended. It is an error so that it can be the cause of a
@@ -193,7 +194,7 @@ func (w *Worker) settings() (Worker, error) {
 	s.StreamTimeout = cmp.Or(s.StreamTimeout, 10*time.Second)
 	s.ExtendBy = cmp.Or(s.ExtendBy, time.Minute)
 	s.MaxBackoff = cmp.Or(s.MaxBackoff, 5*time.Second)
-	s.uploadPatience = cmp.Or(s.uploadPatience, uploadPatience)
+	s.transferPatience = cmp.Or(s.transferPatience, transferPatience)
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
 	}
