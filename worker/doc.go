@@ -89,8 +89,9 @@
 // error: where a commit fails, end the life. That is, cancel Run's context with a cause. The next
 // life reads again what is not in its checkpoint, and its Restore commits what is.
 //
-// This needs a RecoveryKey, also in a fleet of one. Without it the last part of a former life may
-// arrive, and complete a checkpoint, when this life has rolled back what was prepared for it.
+// All this needs a RecoveryKey, also in a fleet of one. Without it the last part of a former life
+// may arrive, and complete a checkpoint, when this life has rolled back what was prepared for it.
+// The sink of examples/wordcount does so with files.
 //
 // # Stopping, and finishing
 //
@@ -118,9 +119,11 @@
 //
 // Calls that get no answer, or one that says that the store is away, are repeated with growing
 // pauses, uploads until their checkpoint has ended. A restore goes on at the byte where its
-// connection broke. A snapshot that cannot be taken or is refused declines the checkpoint,
-// which ends it for all tasks with the reason. While there is no event stream (a proxy may
-// refuse or hold it), the worker polls; it needs no setting for that.
+// connection broke. Where either gets stuck for two minutes, its connection is given up. An answer
+// with status 200 that is not checkpointd's, such as a proxy's page, counts as none. A snapshot
+// that cannot be taken or is refused declines the checkpoint, which ends it for all tasks with
+// the reason. While there is no event stream (a proxy may refuse or hold it), the worker polls;
+// it needs no setting for that.
 //
 // The package imports the standard library only. Package checkpointtest has a server for tests.
 package worker

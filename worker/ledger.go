@@ -35,7 +35,8 @@ type ledger struct {
 	lock sync.Mutex
 	cuts map[int64]*cut
 	// over are the checkpoints without a cut that were heard to end since the server was last
-	// asked what is pending. Its answer may be from before.
+	// asked what is pending. Its answer may be from before. They are forgotten with the next
+	// question, so there are as many as end while one part is handed in.
 	over map[int64]bool
 	// worked tells that Work has returned, and that a checkpoint with the state as it is now
 	// is waited for.
