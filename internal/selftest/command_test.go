@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -15,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 )
@@ -169,8 +172,72 @@ func TestTheDocumentationHasEachScenarioInItsOrder(t *testing.T) {
 func TestLongListsOfRequestsAreShortenedInTheMiddle(t *testing.T) {
 	t.Parallel()
 	for many, want := range map[int]int{0: 0, 24: 24, 25: 25, 1000: 25} {
-		if lines := shown(make(fault.Requests, many), time.Now()); len(lines) != want {
+		requests := make(fault.Requests, many)
+		for i := range requests {
+			requests[i].Path = fmt.Sprint("/", i)
+		}
+		if lines := shown(requests, time.Now()); len(lines) != want {
 			t.Errorf("of %d there are %d: %q", many, len(lines), lines)
+		}
+	}
+}
+
+func TestEqualRequestsAreOneLineThatDoesNotHideTheOthers(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	var requests fault.Requests
+	for i := range 1000 {
+		path := "/checkpoints"
+		if i == 500 {
+			path = "/the-one-that-matters"
+		}
+		requests = append(requests, fault.Request{Method: "GET", Path: path, Status: 200, At: began.Add(time.Duration(i) * 10 * time.Millisecond)})
+	}
+	want := []string{
+		"  0.000s GET /checkpoints → 200  × 999, 100 a second, the last at 9.990s",
+		"  5.000s GET /the-one-that-matters → 200",
+	}
+	if diff := cmp.Diff(want, shown(requests, began)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if lines := shown(requests[:equalShown], began); len(lines) != equalShown {
+		t.Errorf("a few are not written out: %q", lines)
+	}
+}
+
+func TestABusyLoopIsOneThatLasts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		n     int
+		every time.Duration
+		want  int
+	}{
+		"too many":                      {1000, 10 * time.Millisecond, 300},
+		"just too many":                 {1000, 47 * time.Millisecond, 64},
+		"not too many":                  {1000, 50 * time.Millisecond, 0},
+		"many at once":                  {1000, 100 * time.Microsecond, 0},
+		"many, for less than 3 seconds": {210, 10 * time.Millisecond, 0},
+		"none":                          {0, time.Second, 0},
+	} {
+		var arrivals []time.Time
+		for i := range c.n {
+			arrivals = append(arrivals, time.Unix(0, 0).Add(time.Duration(i)*c.every))
+		}
+		if got := loopOf(arrivals); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestRequestsAboutDifferentCheckpointsAreOfOneKind(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/checkpoints":                      "GET /checkpoints",
+		"/checkpoints/17/tasks/t%2F1/state": "GET /checkpoints/{id}/tasks/t%2F1/state",
+		"/checkpoints/latest/restore":       "GET /checkpoints/latest/restore",
+	} {
+		if got := kind(fault.Request{Method: "GET", Path: path}); got != want {
+			t.Errorf("%s: %s", path, got)
 		}
 	}
 }

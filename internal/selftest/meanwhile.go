@@ -56,12 +56,13 @@ func (p *play) meanwhile(ctx context.Context, how string, timeout time.Duration,
 		}
 		return err
 	}
-	if err := p.watch(ctx, settling); err != nil {
+	if err := p.watch(ctx, p.windows.settling); err != nil {
 		return p.ifExited(err, fmt.Sprintf("It ended because checkpoint %d was %s while it handed in its part.", id, how))
 	}
 	insists := func() bool {
 		n := len(sends(p.front.Requests()[since:], id))
 		if n > repeatsMax+1 {
+			p.tell(sends(p.front.Requests()[since:], id))
 			p.wrong(fmt.Sprintf("It handed in its part of checkpoint %d, which was %s, %d times.", id, how, n),
 				"A checkpoint that has ended does not come back: the worker is busy for nothing and does not come to the next.",
 				"On 409 checkpoint_aborted, checkpoint_expired, checkpoint_completed and 404 checkpoint_deleted drop the part and go on; the answer's current names the next.")

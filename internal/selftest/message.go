@@ -31,6 +31,11 @@ func beginnings(requests fault.Requests) fault.Requests {
 	})
 }
 
+// asksForState tells whether a request is about what there is to restore, or brings it.
+func asksForState(r fault.Request) bool {
+	return len(beginnings(fault.Requests{r})) > 0 && !r.Is(fault.Job) || r.Is(fault.Checkpoint) || r.Is(fault.List) && !forWork(r)
+}
+
 // restores are what brings a state back.
 func restores(requests fault.Requests) fault.Requests {
 	return requests.Of(fault.Restore, fault.Snapshot)

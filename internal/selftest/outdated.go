@@ -98,7 +98,7 @@ func (p *play) outdated(ctx context.Context, since int, code, why, do string) er
 			return len(stale(r)) > 0 || len(sends(r, id).Where(func(r fault.Request) bool { return r.Whole })) > 0
 		})
 		if err == nil {
-			err = p.watch(ctx, settling) // it may need a moment to end
+			err = p.watch(ctx, p.windows.settling) // it may need a moment to end
 		}
 		switch {
 		case errors.Is(err, errExited):
@@ -130,7 +130,7 @@ func (p *play) outdated(ctx context.Context, since int, code, why, do string) er
 			return nil
 		}
 		if p.driver.Exited() == nil { // one that a person watches has stopped when it is silent
-			patience = min(p.timeout, 2*settling)
+			patience = min(p.timeout, 2*p.windows.settling)
 		}
 		if anew && code == "stale_epoch" {
 			well, err := p.takesPart(ctx)

@@ -18,6 +18,7 @@ type play struct {
 	task    string
 	timeout time.Duration
 	driver  Driver
+	windows windows
 
 	number int  // of the present life, 0 before the first
 	well   bool // the worker took part when it was last asked to
@@ -26,6 +27,11 @@ type play struct {
 	// epoch and attempt tell whether its messages ever had them, and the last attempt.
 	epoch, attempted bool
 	attempt          int64
+
+	// fresh are the first parts that it handed in, in the life freshLife.
+	fresh     []part
+	freshLife int
+	told      map[string]bool // kinds of requests whose busy loop was told of
 
 	from     int // the first request of this scenario
 	findings []Finding
@@ -225,6 +231,11 @@ func (p *play) takesPart(ctx context.Context) (bool, error) {
 		}
 		if c.Status == "pending" {
 			if err := p.abort(ctx, id); err != nil {
+				return false, err
+			}
+		}
+		if c.Status == "completed" {
+			if err := p.remember(ctx, c.ID); err != nil {
 				return false, err
 			}
 		}

@@ -64,11 +64,11 @@ func TestAPersonMayStartAndRestartTheWorker(t *testing.T) {
 			} else {
 				keys.Close()
 			}
-			report, err := selftest.Run(t.Context(), selftest.Options{
+			report, err := selftest.Run(t.Context(), selftest.Brisk(selftest.Options{
 				URL: "http://127.0.0.1:0", Task: "task-1", Job: "default", Timeout: 10 * time.Second,
 				Only:   []string{"fresh-start", "restart", "storage-down-at-start", "stale-attempt", "stale-epoch"},
 				Driver: selftest.Prompt(in, who), Out: io.MultiWriter(who, t.Output()),
-			})
+			}))
 			who.worker.Kill()
 			if err != nil {
 				t.Fatal(err)

@@ -2,6 +2,7 @@ package selftest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +40,7 @@ type Result struct {
 	Note     string    `json:"note,omitempty"` // why it was skipped
 	Findings []Finding `json:"findings,omitempty"`
 	// Requests are those of the worker during a scenario that did not pass, with the seconds since its
-	// beginning; in the middle of many some are left out.
+	// beginning; many equal ones are one line, and in the middle of many lines some are left out.
 	Requests []string `json:"requests,omitempty"`
 }
 
@@ -52,20 +53,45 @@ type Report struct {
 	Results []Result `json:"scenarios"`
 }
 
-// requestsShown of the begin and of the end of a scenario are in the report.
-const requestsShown = 12
+const (
+	// requestsShown of the begin and of the end of a scenario are in the report.
+	requestsShown = 12
+	// equalShown lines are written out; more of them are one line, so that they do not hide the others.
+	equalShown = 6
+)
 
 func shown(requests fault.Requests, since time.Time) []string {
+	equal := map[string][]time.Time{}
+	for _, request := range requests {
+		equal[request.String()] = append(equal[request.String()], request.At)
+	}
 	var lines []string
-	for i, request := range requests {
-		if len(requests) > 2*requestsShown && i == requestsShown {
-			lines = append(lines, fmt.Sprintf("… %d more …", len(requests)-2*requestsShown))
+	for _, request := range requests {
+		text := request.String()
+		times, folded := equal[text]
+		if !folded {
+			continue // with the first of them
 		}
-		if len(requests) <= 2*requestsShown || i < requestsShown || i >= len(requests)-requestsShown {
-			lines = append(lines, fmt.Sprintf("%7.3fs %s", request.At.Sub(since).Seconds(), request))
+		line := fmt.Sprintf("%7.3fs %s", request.At.Sub(since).Seconds(), text)
+		if n := len(times); n > equalShown {
+			delete(equal, text)
+			line += fmt.Sprintf("  × %d%s, the last at %.3fs", n, rate(times), times[n-1].Sub(since).Seconds())
 		}
+		lines = append(lines, line)
+	}
+	if more := len(lines) - 2*requestsShown; more > 0 {
+		lines = slices.Concat(lines[:requestsShown], []string{fmt.Sprintf("… %d more …", more)}, lines[len(lines)-requestsShown:])
 	}
 	return lines
+}
+
+// rate says how many of these there were a second, where there were several.
+func rate(times []time.Time) string {
+	took := times[len(times)-1].Sub(times[0]).Seconds()
+	if perSecond := float64(len(times)-1) / max(took, 0.001); perSecond >= 2 {
+		return fmt.Sprintf(", %.0f a second", perSecond)
+	}
+	return ""
 }
 
 // String is a result as it is read.

@@ -2,44 +2,15 @@ package selftest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 )
-
-// part is the worker's part of the latest completed checkpoint.
-type part struct {
-	id   int64
-	text []byte
-	keys []string
-}
-
-func (p *play) latestPart(ctx context.Context) (part, error) {
-	var latest checkpoint
-	if err := p.call(ctx, http.MethodGet, "/checkpoints/latest", nil, &latest); err != nil {
-		return part{}, err
-	}
-	found := part{id: latest.ID}
-	path := fmt.Sprintf("/checkpoints/%d/restore?taskId=%s", latest.ID, url.QueryEscape(p.task))
-	if err := p.call(ctx, http.MethodGet, path, nil, &found.text); err != nil {
-		return part{}, err
-	}
-	for line := range strings.Lines(string(found.text)) {
-		var entry struct{ Key string }
-		if err := json.Unmarshal([]byte(line), &entry); err != nil {
-			return part{}, fmt.Errorf("reading a restore: %w", err)
-		}
-		found.keys = append(found.keys, entry.Key)
-	}
-	return found, nil
-}
 
 // ofCheckpoint tells whether a restore is one of this checkpoint, by its id or as the latest.
 func ofCheckpoint(r fault.Request, id int64) bool {
@@ -51,6 +22,13 @@ func restarted(ctx context.Context, p *play) error {
 	if well, err := p.takesPart(ctx); !well || err != nil {
 		return err
 	}
+	usual, err := p.latestPart(ctx)
+	if err != nil {
+		return err
+	}
+	if well, err := p.takesPart(ctx); !well || err != nil {
+		return err
+	}
 	before, err := p.latestPart(ctx)
 	if err != nil {
 		return err
@@ -59,16 +37,26 @@ func restarted(ctx context.Context, p *play) error {
 	if err := p.restart(ctx, nil); err != nil {
 		return err
 	}
-	if well, err := p.restored(ctx, since, before); !well || err != nil {
+	if well, err := p.restored(ctx, since, before, p.timeout); !well || err != nil {
 		return err
 	}
 	if well, err := p.takesPart(ctx); !well || err != nil {
 		return err
 	}
-	after, err := p.latestPart(ctx)
-	if err != nil {
+	p.notRecoveredWithoutKey(since)
+	after, err := p.partsSince(ctx, since)
+	if err != nil || len(after) == 0 {
 		return err
 	}
+	p.compareKeys(before, after[0])
+	if len(p.fresh) > 0 && usual.equals(p.fresh[0]) {
+		return nil // it comes round to that without a restart, too
+	}
+	return p.usesRestore(ctx, before, since)
+}
+
+// compareKeys looks for entries that were restored and not handed in again.
+func (p *play) compareKeys(before, after part) {
 	var lost []string
 	for _, key := range before.keys {
 		if !slices.Contains(after.keys, key) && len(lost) < 5 {
@@ -80,8 +68,6 @@ func restarted(ctx context.Context, p *play) error {
 			"If the worker did not remove them itself, it did not take them back, and its state is lost.",
 			"Take every entry of the restore back into the state before the work begins.")
 	}
-	p.notRecoveredWithoutKey(since)
-	return nil
 }
 
 // notRecoveredWithoutKey looks at recoveries by the worker.
@@ -97,32 +83,63 @@ func (p *play) notRecoveredWithoutKey(since int) {
 }
 
 // restored waits until the worker has read its part to its end, and tells whether it did so
-// before it handed anything in.
-func (p *play) restored(ctx context.Context, since int, before part) (bool, error) {
+// before it handed anything in. waiting are checkpoints that were triggered for it; while none of them is
+// pending, since there was none or the worker's recovery ended it, another one is triggered now and then: a
+// worker that has forgotten its state shows that by handing something in.
+func (p *play) restored(ctx context.Context, since int, before part, patience time.Duration, waiting ...int64) (bool, error) {
+	enough := func(r fault.Requests) bool {
+		return len(r.Of(fault.Upload, fault.Ack)) > 0 || len(restores(r).Where(brought)) > 0 || len(before.text) == 0 && len(beginnings(r)) > 0
+	}
 	mark, lives := since, 0
-	for {
-		err := p.until(ctx, mark, p.timeout, func(r fault.Requests) bool {
-			return len(r.Of(fault.Upload, fault.Ack)) > 0 || len(restores(r).Where(brought)) > 0 || len(before.text) == 0 && len(beginnings(r)) > 0
-		})
-		if errors.Is(err, errExited) && lives < livesMax {
+	for late := time.Now().Add(patience); ; {
+		err := p.until(ctx, mark, min(time.Until(late), p.windows.early), enough)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return false, err
+		case errors.Is(err, errExited) && lives < livesMax:
 			// Ending is safe: nothing was handed in. Whoever watches over it starts it again.
 			lives++
-			mark = p.mark()
-			err = p.restart(ctx, nil)
-			if err == nil {
-				continue
+			mark, late = p.mark(), time.Now().Add(patience)
+			if err := p.pause(ctx, p.windows.respawn); err != nil {
+				return false, err
 			}
-		}
-		if err != nil && ctx.Err() != nil {
-			return false, err
+			if err := p.restart(ctx, nil); err != nil {
+				return false, err
+			}
+			continue
+		case errors.Is(err, errLate) && time.Now().Before(late):
+			if waiting, err = p.offer(ctx, waiting); err != nil {
+				return false, err
+			}
+			continue
 		}
 		break
 	}
-	return p.judgeRestore(p.front.Requests()[since:], before), nil
+	well := p.judgeRestore(p.front.Requests()[since:], before)
+	if well {
+		p.front.Clear()
+	}
+	for _, id := range waiting {
+		if err := p.settle(ctx, id); err != nil {
+			return false, err
+		}
+	}
+	return well, nil
+}
+
+// offer triggers a checkpoint unless one of these is pending.
+func (p *play) offer(ctx context.Context, waiting []int64) ([]int64, error) {
+	for _, id := range waiting {
+		if c, err := p.get(ctx, id); err != nil || c.Status == "pending" {
+			return waiting, err
+		}
+	}
+	id, err := p.trigger(ctx, 0, p.task)
+	return append(waiting, id), err
 }
 
 // livesMax is how often a worker may end itself in one restore.
-const livesMax = 20
+const livesMax = 40
 
 func (p *play) judgeRestore(seen fault.Requests, before part) bool {
 	var got int64 // bytes of the part without a gap
@@ -165,8 +182,14 @@ func (p *play) judgeRestore(seen fault.Requests, before part) bool {
 
 // blameRestore says what is wrong with a worker that has not restored.
 func (p *play) blameRestore(seen fault.Requests, got int64, before part) {
-	handedIn := len(seen.Of(fault.Upload, fault.Ack)) > 0
-	refusedFirst := slices.ContainsFunc(beginnings(seen), func(r fault.Request) bool { return r.Status == http.StatusServiceUnavailable })
+	first := slices.IndexFunc(seen, func(r fault.Request) bool { return r.Is(fault.Upload) || r.Is(fault.Ack) })
+	handedIn := first >= 0
+	if handedIn {
+		seen = seen[:first] // what came later was not why
+	}
+	refusedFirst := slices.ContainsFunc(seen, func(r fault.Request) bool {
+		return r.Status == http.StatusServiceUnavailable && asksForState(r)
+	})
 	switch {
 	case handedIn && got > 0:
 		p.wrong(fmt.Sprintf("It handed in a part after it had read %d of the %d bytes of its restore.", got, len(before.text)),
@@ -197,7 +220,7 @@ func (p *play) blameRestore(seen fault.Requests, got int64, before part) {
 
 // startsUnder restarts the worker with a checkpoint pending, so that it could hand something
 // in at once, under these rules, and judges what it does about its state.
-func (p *play) startsUnder(ctx context.Context, rules []fault.Rule, during func(since int) error) error {
+func (p *play) startsUnder(ctx context.Context, rules []fault.Rule, patience time.Duration) error {
 	before, err := p.latestPart(ctx)
 	if err != nil {
 		return err
@@ -221,17 +244,7 @@ func (p *play) startsUnder(ctx context.Context, rules []fault.Rule, during func(
 			return err
 		}
 	}
-	if during != nil {
-		if err := during(since); err != nil {
-			return err
-		}
-	}
-	well, err := p.restored(ctx, since, before)
-	if err != nil || !well {
-		return errors.Join(err, p.settle(ctx, waiting))
-	}
-	p.front.Clear()
-	if err := p.settle(ctx, waiting); err != nil {
+	if well, err := p.restored(ctx, since, before, patience, waiting); !well || err != nil {
 		return err
 	}
 	_, err = p.takesPart(ctx)
@@ -265,7 +278,7 @@ func restoreBrokenOff(ctx context.Context, p *play) error {
 	return p.startsUnder(ctx, []fault.Rule{
 		fault.On(fault.Restore).CutAnswerAfter(half), fault.On(fault.Snapshot).CutAnswerAfter(half),
 		fault.On(fault.Restore).CutAnswerAfter(0), fault.On(fault.Snapshot).CutAnswerAfter(0),
-	}, nil)
+	}, p.timeout)
 }
 
 // pageOfHTML is what the front notes of such an answer.
@@ -274,33 +287,7 @@ const pageOfHTML = "answered with a page of HTML"
 func restorePage(ctx context.Context, p *play) error {
 	return p.startsUnder(ctx, []fault.Rule{
 		fault.On(fault.Restore).Garbage(), fault.On(fault.Snapshot).Garbage(), fault.On("GET /checkpoints/latest").Garbage(),
-	}, nil)
-}
-
-func storageDown(ctx context.Context, p *play) error {
-	down := func(route fault.Route) fault.Rule { return fault.On(route).Refuse("store_unavailable").Always() }
-	rules := []fault.Rule{
-		down("GET /checkpoints/{id}"), down("GET /checkpoints/{id}/{rest...}"), down("GET /checkpoints/latest/{rest...}"), down(fault.Recover), down(fault.Job),
-		fault.On(fault.List).Where(func(r fault.Request) bool { return r.Query.Get("status") != "pending" }).Refuse("store_unavailable").Always(),
-	}
-	return p.startsUnder(ctx, rules, func(since int) error {
-		end := time.Now().Add(outage)
-		for left := outage; left > 0; left = time.Until(end) {
-			err := p.watch(ctx, left)
-			if errors.Is(err, errExited) { // which is safe; whoever watches over it starts it again
-				if err = p.pause(ctx, time.Second); err == nil {
-					err = p.restart(ctx, nil)
-				}
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if len(p.front.Requests()[since:].Of(fault.Upload, fault.Ack)) == 0 {
-			p.front.Clear()
-		}
-		return nil
-	})
+	}, p.timeout)
 }
 
 // pause waits, whatever the worker does.

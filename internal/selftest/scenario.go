@@ -55,6 +55,8 @@ type Options struct {
 	Driver Driver
 	// Out is told how it goes.
 	Out io.Writer
+
+	windows *windows // nil for the usual ones
 }
 
 // Run plays all scenarios. The error is one of the kit, not of the worker.
@@ -68,7 +70,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &play{stage: s, task: o.Task, timeout: o.Timeout, driver: o.Driver}
+	p := &play{stage: s, task: o.Task, timeout: o.Timeout, driver: o.Driver, windows: usual, told: map[string]bool{}}
+	if o.windows != nil {
+		p.windows = *o.windows
+	}
 	report := &Report{URL: s.url, Task: o.Task, Job: o.Job, Passed: true}
 	sayf(o.Out, "This is the coordinator of job %q now, at %s; your worker is task %q.\n", o.Job, report.URL, o.Task)
 	for _, scenario := range scenarios {
@@ -141,6 +146,7 @@ func (p *play) play(ctx context.Context, s scenario) (Result, error) {
 	}
 	p.signs()
 	p.malformed()
+	p.loops()
 	result.Findings, result.Note = p.findings, p.note
 	switch {
 	case slices.ContainsFunc(p.findings, func(f Finding) bool { return f.Must }):

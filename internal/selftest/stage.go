@@ -123,8 +123,26 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
+// patient is how long the kit waits for the store of its own server, on a machine whose disk is busy.
+const patient = 30 * time.Second
+
 // call asks the server past the front. Every answer but a success is a *refusal.
 func (s *stage) call(ctx context.Context, method, path string, body, into any) error {
+	for began := time.Now(); ; {
+		err := s.once(ctx, method, path, body, into)
+		refusal, is := errors.AsType[*refusal](err)
+		if !is || refusal.status != http.StatusServiceUnavailable || time.Since(began) > patient {
+			return err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (s *stage) once(ctx context.Context, method, path string, body, into any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encoding a request: %w", err)

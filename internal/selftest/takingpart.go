@@ -59,28 +59,29 @@ func several(ctx context.Context, p *play) error {
 	return nil
 }
 
-// idleness is how long a worker is watched that has nothing to do.
-const idleness = 2 * time.Second
-
 // busy requests a second are too many, and quick ones are more than waiting needs.
 const (
 	busy  = 10
 	quick = 2
 )
 
+// over tells whether so many requests within such a time are more than the rate allows.
+func over(n, rate int, within time.Duration) bool { return float64(n) > float64(rate)*within.Seconds() }
+
 func idle(ctx context.Context, p *play) error {
 	from := p.mark()
-	if err := p.watch(ctx, idleness); err != nil {
+	if err := p.watch(ctx, p.windows.idle); err != nil {
 		return p.ifExited(err, "It ended while there was nothing to do.")
 	}
 	sent := p.front.Requests()[from:]
 	switch n := len(sent); {
-	case n > busy*int(idleness/time.Second):
-		p.wrong(fmt.Sprintf("It sent %d requests within %s while nothing was to be done.", n, idleness),
+	case over(n, busy, p.windows.idle):
+		p.tell(sent)
+		p.wrong(fmt.Sprintf("It sent %d requests within %s while nothing was to be done.", n, p.windows.idle),
 			"A fleet that asks in a tight loop is an attack on its own coordinator.",
 			"Let the server keep the question open (&wait=30), follow GET /events, or at least pause between two questions.")
-	case n > quick*int(idleness/time.Second):
-		p.advise(fmt.Sprintf("It sent %d requests within %s while nothing was to be done.", n, idleness),
+	case over(n, quick, p.windows.idle):
+		p.advise(fmt.Sprintf("It sent %d requests within %s while nothing was to be done.", n, p.windows.idle),
 			"It asks more often than it has to, and hears later than it could.", "Let the server keep the question open: &wait=30.")
 	}
 	return nil
@@ -126,12 +127,8 @@ func twoPending(ctx context.Context, p *play) error {
 	return nil
 }
 
-const (
-	// settling is how long a worker is watched for what it had better not do again.
-	settling = 1500 * time.Millisecond
-	// repeatsMax is how often a message that cannot count any more is excused within that time.
-	repeatsMax = 4
-)
+// repeatsMax is how often a message that cannot count any more is excused while the worker settles.
+const repeatsMax = 4
 
 func acknowledgedOnce(ctx context.Context, p *play) error {
 	since := p.mark()
@@ -144,12 +141,12 @@ func acknowledgedOnce(ctx context.Context, p *play) error {
 		return err
 	}
 	mark := p.mark()
-	if err := p.watch(ctx, settling); err != nil {
+	if err := p.watch(ctx, p.windows.settling); err != nil {
 		return p.ifExited(err, "It ended after it had acknowledged a checkpoint that waits for another task.")
 	}
 	switch n := len(sends(p.front.Requests()[mark:], id)); {
 	case n > repeatsMax:
-		p.wrong(fmt.Sprintf("It handed in its part of checkpoint %d %d times more within %s, after its acknowledgement had been answered.", id, n, settling),
+		p.wrong(fmt.Sprintf("It handed in its part of checkpoint %d %d times more within %s, after its acknowledgement had been answered.", id, n, p.windows.settling),
 			"It is busy with a checkpoint that it is done with for as long as another task takes.",
 			"Ask with notAckedBy: GET /checkpoints?status=pending&notAckedBy=… leaves out what has the task's acknowledgement; or remember what was answered.")
 	case n > 0:

@@ -29,7 +29,7 @@ func lostAnswer(ctx context.Context, p *play) error {
 	if err != nil || !p.tookPart(c, since) {
 		return err
 	}
-	if err := p.watch(ctx, settling); err != nil {
+	if err := p.watch(ctx, p.windows.settling); err != nil {
 		return p.ifExited(err, "It ended because the answer to its acknowledgement was lost.")
 	}
 	if c, err = p.get(ctx, id); err != nil {
@@ -64,18 +64,10 @@ func lostAnswer(ctx context.Context, p *play) error {
 	return err
 }
 
-const (
-	// outage is how long the server or its store is away.
-	outage = 3 * time.Second
-	// asked is what a refusal wants to be waited; a little less is excused.
-	asked   = 2 * time.Second
-	excused = asked - asked/10
-)
-
 func refused(ctx context.Context, p *play) error {
 	p.front.Script(
-		fault.On(fault.Upload).RetryAfter(asked).Refuse("store_unavailable").Always(),
-		fault.On(fault.Ack).RetryAfter(asked).Refuse("store_unavailable").Always(),
+		fault.On(fault.Upload).RetryAfter(p.windows.asked).Refuse("store_unavailable").Always(),
+		fault.On(fault.Ack).RetryAfter(p.windows.asked).Refuse("store_unavailable").Always(),
 	)
 	since := p.mark()
 	id, err := p.trigger(ctx, 0, p.task)
@@ -84,7 +76,7 @@ func refused(ctx context.Context, p *play) error {
 	}
 	err = p.until(ctx, since, p.timeout, func(r fault.Requests) bool { return len(sends(r, id)) > 0 })
 	if err == nil {
-		err = p.watch(ctx, outage)
+		err = p.watch(ctx, p.windows.outage)
 	}
 	if err != nil && ctx.Err() == nil && !p.exited() {
 		err = nil // it sent nothing, which is judged below
@@ -106,16 +98,17 @@ func refused(ctx context.Context, p *play) error {
 	if !p.tookPart(c, since) {
 		return nil
 	}
-	if n := len(during); n > busy*int(outage/time.Second) {
-		p.wrong(fmt.Sprintf("It sent %d requests within %s, while its part was refused with Retry-After: %d.", n, outage, int(asked.Seconds())),
+	if n := len(during); over(n, busy, p.windows.outage) {
+		p.tell(during)
+		p.wrong(fmt.Sprintf("It sent %d requests within %s, while its part was refused with Retry-After: %d.", n, p.windows.outage, int(p.windows.asked.Seconds())),
 			"A fleet that asks in a tight loop keeps a server down that is coming back.",
 			"Wait for as long as Retry-After says, and longer each time where it says nothing.")
 		return nil
 	}
 	sent := sends(p.front.Requests()[since:], id)
 	for i := 1; i < len(sent); i++ {
-		if gap := sent[i].At.Sub(sent[i-1].End); sent[i-1].Status == http.StatusServiceUnavailable && gap < excused {
-			p.advise(fmt.Sprintf("It came again after %s, although Retry-After asked for %s.", gap.Round(time.Millisecond), asked),
+		if gap := sent[i].At.Sub(sent[i-1].End); sent[i-1].Status == http.StatusServiceUnavailable && gap < p.windows.excused() {
+			p.advise(fmt.Sprintf("It came again after %s, although Retry-After asked for %s.", gap.Round(time.Millisecond), p.windows.asked),
 				"The server says so where it knows that sooner is for nothing.", "Wait for as long as Retry-After says.")
 			break
 		}
@@ -129,7 +122,7 @@ func serverAway(ctx context.Context, p *play) error {
 	if err != nil {
 		return err
 	}
-	if err := p.watch(ctx, outage); err != nil {
+	if err := p.watch(ctx, p.windows.outage); err != nil {
 		return p.ifExited(err, "It ended because the server refused connections.")
 	}
 	since := p.mark()

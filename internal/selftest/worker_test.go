@@ -17,11 +17,16 @@ import (
 	"github.com/checkpointd/checkpointd/internal/selftest"
 )
 
-// habits are what a worker of these tests does wrong; without any it does nothing wrong.
+// habits are what a worker of these tests does wrong, or may do; without any it does nothing wrong.
 type habits struct {
 	mute, badLines, otherTask, onlyFirst, hotPoll, newestOnly, asksForAll, strict, sendsOnce, declines, impatient bool
 	endsWithoutServer, parsesAll, insists, endsOnRefusal, forgets, restoresFirst, takesHalf, skips, takesAnything bool
 	freshOn503, ignoresStale, adoptsEpoch, recoversWithoutKey, freezes, otherBytes, silentWhenStale               bool
+	freshAtRestore, recoversFirst, ignoresRestore, beginsEmpty                                                    bool
+	// These are right.
+	endsOn503, slowToRestore bool
+	// states is how many there are, one after the other; without it each is another.
+	states int
 }
 
 // sloppy is one life of such a worker.
@@ -87,7 +92,17 @@ func (s *sloppy) begin() bool {
 	if s.recoversWithoutKey {
 		s.send("POST", "/checkpoints/recover", nil)
 	}
+	for key := []string{"Idempotency-Key", s.RecoveryKey()}; s.recoversFirst && s.ctx.Err() == nil; {
+		status, _, head := s.send("POST", "/checkpoints/recover", nil, key...)
+		if status/100 == 2 || status == http.StatusConflict {
+			break
+		}
+		s.pause(head)
+	}
 	s.readEpoch()
+	if s.slowToRestore && s.Number > 1 {
+		s.pause(http.Header{"Retry-After": {"2"}})
+	}
 	path := "/checkpoints/latest/restore?taskId=" + url.QueryEscape(s.Task)
 	if s.restoresFirst {
 		path = strings.Replace(path, "latest", "0", 1)
@@ -100,7 +115,11 @@ func (s *sloppy) begin() bool {
 			path = "/checkpoints/" + strconv.Itoa(s.latest()) + "/restore?taskId=" + url.QueryEscape(s.Task)
 		}
 		status, text, head := s.send("GET", path, nil, header...)
-		fresh := status == http.StatusNotFound || s.restoresFirst && status == http.StatusConflict || s.freshOn503 && status == http.StatusServiceUnavailable
+		fresh := status == http.StatusNotFound || s.restoresFirst && status == http.StatusConflict ||
+			(s.freshOn503 || s.freshAtRestore) && status == http.StatusServiceUnavailable
+		if s.endsOn503 && status == http.StatusServiceUnavailable {
+			return false
+		}
 		if s.skips && len(text) > 0 && head.Get("Content-Length") != strconv.Itoa(len(text)) {
 			offset = len(text) + 1
 			continue
@@ -109,6 +128,9 @@ func (s *sloppy) begin() bool {
 		if fresh || status/100 == 2 && !page {
 			_, value, _ := strings.Cut(string(text), `"value":`)
 			s.count, _ = strconv.Atoi(strings.TrimRight(value, "}\n"))
+			if s.ignoresRestore {
+				s.count = 0
+			}
 			return true
 		}
 		s.pause(head)
@@ -199,6 +221,14 @@ func (s *sloppy) handIn(id int64) bool {
 		task := s.Task
 		if s.otherTask {
 			task = "somebody"
+		}
+		if s.states > 0 {
+			s.count %= s.states
+		}
+		if s.beginsEmpty && len(s.done) == 0 {
+			s.done[-1], s.count = true, 1 // what was under way is done, and there is more later
+		} else if s.beginsEmpty {
+			s.count += 1000 * s.Number
 		}
 		body := fmt.Sprintf(`{"key":"count","value":%d}`, s.count)
 		if s.badLines {
