@@ -112,7 +112,15 @@ func (f *flags) forecast(s storm) string {
 		return fmt.Sprintf("%d workers, nothing is killed", f.workers[0])
 	}
 	sizes := strings.ReplaceAll(strings.Trim(fmt.Sprint(f.workers), "[]"), " ", ", then ")
-	return fmt.Sprintf("%s workers; kill -9 of %d workers and %d times of the server (-seed %d)", sizes, f.kills, f.serverKills, f.seed)
+	return fmt.Sprintf("%s workers; kill -9 of %s, and of the server %s (-seed %d)", sizes, counted(f.kills, "worker"), counted(f.serverKills, "time"), f.seed)
+}
+
+// counted is a number with its noun.
+func counted[N int | int64](n N, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // trial prepares one with a folder, a server and a job of its own.
@@ -149,7 +157,7 @@ func (o *outcome) summarize(to transcript) {
 		return
 	}
 	to.linef("         kills: %d of workers, %d of the server, the last one when %.0f%% of the text was read", killed, servers, 100*o.reached)
-	to.linef("         the fleet recovered %d times, from %d different checkpoints, and read about %d lines again",
-		o.lives-1, len(o.seen.origins), o.seen.again)
-	to.linef("         its sinks had %d batches to commit and %d to roll back", o.seen.committed, o.seen.rolledBack)
+	to.linef("         the fleet recovered %s, from %s, and read about %s again",
+		counted(o.lives-1, "time"), counted(len(o.seen.origins), "different checkpoint"), counted(o.seen.again, "line"))
+	to.linef("         of the batches in its sinks %d were committed and %d rolled back by the restores", o.seen.committed, o.seen.rolledBack)
 }
