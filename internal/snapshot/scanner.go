@@ -33,8 +33,8 @@ type scanner struct {
 }
 
 // maxMembers is how many members of an outermost object a scanner remembers:
-// one more than the line of an upload may have.
-const maxMembers = 4
+// one more than the line of an upload, or what AppendFields is for, may have.
+const maxMembers = 6
 
 // memberSpan is where a member of the outermost object stands: its name without
 // quotes at nameStart:nameEnd, its value at start:end.
