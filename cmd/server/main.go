@@ -44,11 +44,12 @@ func run(cli *commandLine) error {
 	if cli.Healthcheck {
 		return server.CheckHealth(ctx, cli.Listen)
 	}
+	server.TuneCollector()
 	s, err := server.New(cli.Config, os.Stderr)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.Start()
 	}
-	if err := s.Start(); err != nil {
+	if err != nil {
 		return err
 	}
 	select {
