@@ -9,7 +9,7 @@ import (
 // it is part of the heap, which may double before it is collected.
 var ballast []byte
 
-const ballastBytes = 12 << 20
+const ballastBytes = 8 << 20
 
 // TuneCollector lets some megabytes of garbage pile up before they are collected, which a
 // busy server with a small heap would otherwise do hundreds of times a second. A large heap
