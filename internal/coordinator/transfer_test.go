@@ -70,20 +70,22 @@ func TestAStoppedReaderHoldsTwoChunksAndNoMore(t *testing.T) {
 	})
 }
 
-// Whatever ends a transfer early, nothing of it may stay: goleak looks for what reads on.
+// Whatever ends a transfer early, nothing of it may stay: synctest fails for what reads on.
 func TestATransferThatBreaksOffInTheMiddleReadsNoMore(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("0123456789abcdef", 5*coordinator.ChunkBytes/16)
 	for after := range 6 {
-		source := newMemorySource("shared\n", big)
-		restore := transfer(t, source)
-		if err := restore.WriteRange(&brokenPipe{after: after}, 0, restore.Size()); err == nil {
-			t.Errorf("a pipe that broke after %d pieces was taken for success", after)
-		}
-		restore.Close()
-		if source.released.Load() && after < 5 {
-			t.Errorf("after %d pieces the lease was given back", after)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			source := newMemorySource("shared\n", big)
+			restore := transfer(t, source)
+			defer restore.Close()
+			if err := restore.WriteRange(&brokenPipe{after: after}, 0, restore.Size()); err == nil {
+				t.Errorf("a pipe that broke after %d pieces was taken for success", after)
+			}
+			if source.released.Load() && after < 5 {
+				t.Errorf("after %d pieces the lease was given back", after)
+			}
+		})
 	}
 }
 
