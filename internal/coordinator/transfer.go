@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"iter"
+	"runtime/debug"
 	"sync"
 )
 
@@ -70,7 +71,7 @@ func (r *Restore) pieces(offset, length int64) (pieces iter.Seq[piece], done fun
 	for range readAhead {
 		free <- buffers.Get().(*[ChunkBytes]byte) //nolint:forcetypeassert // The pool holds nothing else.
 	}
-	ready := make(chan piece, readAhead)
+	ready := make(chan piece, readAhead+1) // one for each buffer, and one for a panic
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer close(ready)
@@ -82,15 +83,22 @@ func (r *Restore) pieces(offset, length int64) (pieces iter.Seq[piece], done fun
 				return nil
 			}
 		}
+		defer func() {
+			if cause := recover(); cause != nil { // which only the request's own goroutine survives
+				ready <- piece{err: ErrInternal(fmt.Errorf("reading a restore panicked: %v\n%s", cause, debug.Stack()))}
+			}
+		}()
 		r.read(ctx, offset, length, take, func(p piece) bool {
-			ready <- p // there is room for as many as there are buffers
+			ready <- p
 			return true
 		})
 	})
 	consume := func(yield func(piece) bool) {
 		for p := range ready {
 			more := yield(p)
-			free <- p.buffer
+			if p.buffer != nil {
+				free <- p.buffer
+			}
 			if !more {
 				return
 			}
@@ -99,7 +107,9 @@ func (r *Restore) pieces(offset, length int64) (pieces iter.Seq[piece], done fun
 	return consume, func() {
 		stop()
 		for p := range ready { // until the reader has closed it
-			free <- p.buffer
+			if p.buffer != nil {
+				free <- p.buffer
+			}
 		}
 		reading.Wait()
 		close(free)

@@ -115,6 +115,22 @@ func (failingSource) ReadAt(context.Context, int, []byte, int64) (int, error) {
 	return 0, coordinator.ErrStoreUnavailable(errors.New("away"))
 }
 
+// panickingSource is a defect of a store.
+type panickingSource struct{ *memorySource }
+
+func (panickingSource) ReadAt(context.Context, int, []byte, int64) (int, error) {
+	panic("at the disco")
+}
+
+func TestAPanicOfAStoreBreaksTheTransferOffAndNothingElse(t *testing.T) {
+	t.Parallel()
+	restore := transfer(t, panickingSource{newMemorySource("shared\n", strings.Repeat("x", 3*coordinator.ChunkBytes))})
+	defer restore.Close()
+	if err := restore.WriteRange(io.Discard, 0, restore.Size()); coordinator.CodeOf(err) != coordinator.CodeInternal {
+		t.Errorf("got %v, want internal", err)
+	}
+}
+
 func TestAStoreThatGoesAwayBreaksTheTransferOff(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{10, 3 * coordinator.ChunkBytes} {

@@ -40,8 +40,11 @@ func appendHead[K string | []byte](dst []byte, taskID string, key K) []byte {
 	}
 	dst = append(dst, `"key":"`...)
 	dst = appendEscaped(dst, key)
-	return append(dst, `","value":`...)
+	return append(dst, headEnd...)
 }
+
+// headEnd is what stands between the text of a key and the value.
+const headEnd = `","value":`
 
 const hexDigits = "0123456789abcdef"
 
