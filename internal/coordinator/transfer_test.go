@@ -141,3 +141,23 @@ func TestAStoreThatGoesAwayBreaksTheTransferOff(t *testing.T) {
 		restore.Close()
 	}
 }
+
+// BenchmarkWriteRange is the whole way of a restore between a store and a connection that
+// take no time: reading ahead, and hashing.
+func BenchmarkWriteRange(b *testing.B) {
+	source := newMemorySource("shared\n", strings.Repeat("0123456789abcdef", 64*coordinator.ChunkBytes/16))
+	store := &scriptedStore{source: func(coordinator.RestoreCall) (coordinator.RestoreSource, error) { return source, nil }}
+	c := coordinator.New(store, coordinator.Options{})
+	b.ReportAllocs()
+	for b.Loop() {
+		restore, err := c.OpenRestore(b.Context(), coordinator.RestoreRequest{Ref: coordinator.Ref{Job: "default", ID: 7}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.SetBytes(restore.Size())
+		if err := restore.WriteRange(io.Discard, 0, restore.Size()); err != nil {
+			b.Fatal(err)
+		}
+		restore.Close()
+	}
+}

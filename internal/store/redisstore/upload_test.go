@@ -134,3 +134,18 @@ func TestUploadGoesOnWhereRedisForgotItsScripts(t *testing.T) {
 	_, err := u.Commit(t.Context(), coordinator.CommitCall{Part: coordinator.PartInfo{Bytes: 3 * coordinator.ChunkBytes}})
 	l.ok(err)
 }
+
+// BenchmarkWriteChunk hands chunks to Redis, as many at a time as an upload does.
+func BenchmarkWriteChunk(b *testing.B) {
+	l := newLab(b, "orders")
+	l.record(7, values{})
+	u := l.send(l.store(), nil)
+	chunk := content(coordinator.ChunkBytes)
+	b.SetBytes(coordinator.ChunkBytes)
+	index := 0
+	for b.Loop() {
+		l.ok(u.WriteChunk(b.Context(), index, chunk))
+		index = (index + 1) % 1000 // over and over, so that Redis keeps little
+	}
+	l.ok(u.ReadAt(b.Context(), make([]byte, 1), 0)) // waits for all of them
+}
