@@ -43,6 +43,13 @@ func appendHead[K string | []byte](dst []byte, taskID string, key K) []byte {
 	return append(dst, headEnd...)
 }
 
+// linePrefix is what every restore line of a task begins with, up to where the
+// text of the key begins.
+func linePrefix(taskID string) []byte {
+	head := appendHead(nil, taskID, "")
+	return head[:len(head)-len(headEnd)]
+}
+
 // headEnd is what stands between the text of a key and the value.
 const headEnd = `","value":`
 

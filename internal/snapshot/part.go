@@ -54,8 +54,7 @@ var chunkBuffers = sync.Pool{New: func() any { return new([ChunkSize]byte) }}
 // has returned. It must not keep the slice. Its error stops the writer and
 // comes back wrapped.
 func NewPartWriter(taskID string, maxBytes int64, put func(index int, chunk []byte) error) *PartWriter {
-	prefix := appendHead(nil, taskID, "")
-	return &PartWriter{prefix: prefix[:len(prefix)-len(headEnd)], maxBytes: maxBytes, put: put, sum: sha256.New()}
+	return &PartWriter{prefix: linePrefix(taskID), maxBytes: maxBytes, put: put, sum: sha256.New()}
 }
 
 // Bytes counts the restore bytes so far, which is also the offset of the next

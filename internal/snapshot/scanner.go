@@ -22,6 +22,8 @@ const (
 type scanner struct {
 	// maxDepth is how many arrays and objects may be open at once.
 	maxDepth int
+	// inside tells that nobody asks for the members of the value.
+	inside bool
 
 	src    []byte
 	levels []level
@@ -180,7 +182,7 @@ func (s *scanner) memberName(pos int) (int, error) {
 		return 0, s.fail(colon, unexpected(src, colon, "where a colon should be"))
 	}
 	start := s.skip(colon + 1)
-	if len(s.levels) == 1 && len(s.members) < maxMembers {
+	if len(s.levels) == 1 && len(s.members) < maxMembers && !s.inside {
 		s.addMember(pos+1, end, start, escaped)
 	}
 	return start, nil
