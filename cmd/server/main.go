@@ -28,10 +28,8 @@ func main() {
 	}
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" // seconds would be too coarse to follow deadlines
 	var cli commandLine
-	kong.Parse(&cli,
-		kong.Name("checkpointd"), kong.DefaultEnvars("CHECKPOINTD"), kong.Vars{"version": server.Version()},
-		kong.Description("Coordinates checkpoints of stream workers over HTTP. To test a worker: checkpointd selftest --help"),
-	)
+	kong.Parse(&cli, kong.Name("checkpointd"), kong.DefaultEnvars("CHECKPOINTD"), kong.Vars{"version": server.Version()},
+		kong.Description("Coordinates checkpoints of stream workers over HTTP. To test a worker: checkpointd selftest --help"))
 	if err := run(&cli); err != nil {
 		fmt.Fprintln(os.Stderr, "checkpointd:", err)
 		os.Exit(1)
@@ -44,11 +42,12 @@ func run(cli *commandLine) error {
 	if cli.Healthcheck {
 		return server.CheckHealth(ctx, cli.Listen)
 	}
+	server.TuneCollector()
 	s, err := server.New(cli.Config, os.Stderr)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.Start()
 	}
-	if err := s.Start(); err != nil {
+	if err != nil {
 		return err
 	}
 	select {

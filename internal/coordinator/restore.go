@@ -2,11 +2,7 @@ package coordinator
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"sync"
 	"time"
@@ -188,73 +184,6 @@ func (r *Restore) WriteRange(w io.Writer, offset, length int64) error {
 	}
 	r.record(counted.written, err == nil)
 	return err
-}
-
-func (r *Restore) writeRange(w io.Writer, offset, length int64) error {
-	buffer := buffers.Get().(*[ChunkBytes]byte) //nolint:forcetypeassert // The pool holds nothing else.
-	defer buffers.Put(buffer)
-	left := length
-	for i, part := range r.parts {
-		if offset >= part.Bytes {
-			offset -= part.Bytes
-			continue
-		}
-		if left == 0 {
-			break
-		}
-		n := min(left, part.Bytes-offset)
-		left -= n
-		if err := r.writePart(w, buffer[:], i, offset, n, left == 0); err != nil {
-			return err
-		}
-		offset = 0
-	}
-	if length == 0 {
-		r.release()
-	}
-	return nil
-}
-
-var buffers = sync.Pool{New: func() any { return new([ChunkBytes]byte) }}
-
-// writePart writes length bytes of part number i. When it writes the whole part it
-// holds the last piece back until the digest of all is as recorded: a reader never gets
-// a complete part with wrong bytes in it.
-func (r *Restore) writePart(w io.Writer, buffer []byte, i int, offset, length int64, last bool) error {
-	part := r.parts[i]
-	var sum hash.Hash
-	if offset == 0 && length == part.Bytes {
-		sum = sha256.New()
-	}
-	for length > 0 {
-		// Reads end at chunk borders, so that each touches one chunk of the store.
-		n := min(length, ChunkBytes-offset%ChunkBytes)
-		got, err := r.source.ReadAt(r.ctx, i, buffer[:n], offset)
-		if cause := context.Cause(r.ctx); cause != nil {
-			return asError(cause)
-		}
-		if err != nil {
-			return asError(err)
-		}
-		if got == 0 {
-			return ErrSnapshotDamaged(r.checkpoint.ID, partName(part), io.ErrUnexpectedEOF)
-		}
-		piece := buffer[:got]
-		offset, length = offset+int64(got), length-int64(got)
-		if sum != nil {
-			sum.Write(piece)
-			if length == 0 && "sha256:"+hex.EncodeToString(sum.Sum(nil)) != part.Digest {
-				return ErrSnapshotDamaged(r.checkpoint.ID, partName(part), errors.New("its bytes do not have the recorded digest"))
-			}
-		}
-		if last && length == 0 {
-			r.release()
-		}
-		if _, err := w.Write(piece); err != nil {
-			return fmt.Errorf("writing to the reader: %w", err)
-		}
-	}
-	return nil
 }
 
 func partName(part ManifestPart) string {

@@ -34,7 +34,10 @@ func exchangeOf(ctx context.Context) *exchange {
 // frame is around every request, also those that no route takes.
 func (s *server) frame(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, r *http.Request) {
-		w := middleware.NewWrapResponseWriter(writer, r.ProtoMajor)
+		w, knows := writer.(statusWriter)
+		if !knows {
+			w = middleware.NewWrapResponseWriter(writer, r.ProtoMajor)
+		}
 		e := &exchange{writer: w, body: &heldBody{
 			source: r.Body, control: http.NewResponseController(w), patience: s.options.BodyTimeout,
 		}}
@@ -117,11 +120,22 @@ func (s *server) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if value == http.ErrAbortHandler { //nolint:errorlint // net/http compares it this way too
 		panic(value)
 	}
-	s.refuse(w, r, coordinator.ErrInternal(fmt.Errorf("panic: %v\n%s", value, debug.Stack())))
+	s.refuse(w, r, panicked(value))
+}
+
+// panicked is a panic as an error of ours.
+func panicked(value any) error {
+	return coordinator.ErrInternal(fmt.Errorf("panic: %v\n%s", value, debug.Stack()))
+}
+
+// statusWriter is a writer that knows which status was sent, 0 while none was.
+type statusWriter interface {
+	http.ResponseWriter
+	Status() int
 }
 
 // started tells whether the head of an answer went out.
 func started(w http.ResponseWriter) bool {
-	wrapped, ok := w.(middleware.WrapResponseWriter)
-	return ok && wrapped.Status() != 0
+	knowing, ok := w.(statusWriter)
+	return ok && knowing.Status() != 0
 }

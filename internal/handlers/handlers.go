@@ -112,6 +112,9 @@ type server struct {
 	options     Options
 	router      chi.Router
 	origins     *http.CrossOriginProtection
+	// general takes what no door of its own takes.
+	general http.Handler
+	budgets budgets
 }
 
 var _ api.StrictServerInterface = (*server)(nil)
@@ -132,8 +135,10 @@ func New(c *coordinator.Coordinator, options Options) http.Handler {
 		RequestErrorHandlerFunc:  s.refuseRequest,
 		ResponseErrorHandlerFunc: s.refuse,
 	})
-	return api.HandlerWithOptions(strict, api.ChiServerOptions{
+	s.general = api.HandlerWithOptions(strict, api.ChiServerOptions{
 		BaseRouter:       s.router,
 		ErrorHandlerFunc: s.refuseParameter,
 	})
+	s.budgets.each = s.options.Budget
+	return s
 }

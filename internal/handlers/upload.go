@@ -111,6 +111,7 @@ func (s *server) store(e *exchange, upload *coordinator.RunningUpload, taskID st
 	part := snapshot.NewPartWriter(taskID, s.coordinator.Settings().MaxPartBytes, func(index int, chunk []byte) error {
 		return upload.WriteChunk(upload.Context(), index, chunk)
 	})
+	defer part.Close() // before the upload is discarded, as nothing may be written then
 	for {
 		entry, err := entries.Next()
 		if errors.Is(err, io.EOF) {

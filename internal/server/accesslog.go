@@ -1,14 +1,13 @@
 package server
 
 import (
-	"context"
 	"crypto/rand"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 	"github.com/rs/zerolog"
 )
 
@@ -24,55 +23,76 @@ func requestID(r *http.Request) string {
 	return id
 }
 
+// slowRequest is from how long on a success is worth its line in the log.
+const slowRequest = time.Second
+
 // observeHTTP gives each request an id, counts it by route pattern, and logs it.
 func observeHTTP(log zerolog.Logger, metrics *metrics, next http.Handler) http.Handler {
+	ids := requestIDs{prefix: rand.Text()[:12] + "-"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		id := r.Header.Get(requestIDHeader)
 		if !visibleASCII(id) {
-			id = rand.Text()
+			id = ids.next()
 		}
-		w.Header().Set(requestIDHeader, id)
-		// chi fills in the route context that it finds, so the pattern can be read here,
-		// outside of it, after the request.
-		route := chi.NewRouteContext()
-		ctx := context.WithValue(r.Context(), requestIDKey{}, id)
-		r = r.WithContext(context.WithValue(ctx, chi.RouteCtxKey, route))
-		wrapped := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		w.Header()[requestIDHeader] = []string{id}
+		o := &observation{ResponseWriter: w, Context: r.Context(), id: id, broken: true}
+		r = r.WithContext(o)
 		metrics.inFlight.Inc()
-		broken := true
 		defer func() {
 			metrics.inFlight.Dec()
-			took := time.Since(began)
-			pattern := route.RoutePattern()
-			if pattern == "" {
-				pattern = "unmatched"
-			}
-			status := wrapped.Status()
-			if status == 0 {
-				status = http.StatusOK
-			}
-			metrics.request(r.Method, pattern, status, took)
-			level := zerolog.InfoLevel
-			if status >= http.StatusInternalServerError || broken {
-				level = zerolog.WarnLevel
-			}
-			log.WithLevel(level).
-				Str("requestId", id).
-				Str("method", r.Method).
-				Str("route", pattern).
-				Str("path", r.URL.EscapedPath()).
-				Str("job", r.URL.Query().Get("job")).
-				Int("status", status).
-				Int("bytes", wrapped.BytesWritten()).
-				Dur("ms", took).
-				Bool("brokenOff", broken).
-				Str("remote", r.RemoteAddr).
-				Msg("request")
+			o.end(log, metrics, r, time.Since(began))
 		}()
-		next.ServeHTTP(wrapped, r)
-		broken = false // not reached when a handler breaks the connection off by panicking
+		next.ServeHTTP(o, r)
+		o.broken = false // not reached when a handler breaks the connection off by panicking
 	})
+}
+
+// end counts a request and logs it. A success that was quick leaves its line to the level
+// debug: a fleet's acknowledgements would be nothing but lines, and the metrics have them.
+func (o *observation) end(log zerolog.Logger, metrics *metrics, r *http.Request, took time.Duration) {
+	pattern := o.route.RoutePattern()
+	if pattern == "" {
+		pattern = "unmatched"
+	}
+	status := o.Status()
+	if status == 0 {
+		status = http.StatusOK
+	}
+	metrics.request(r.Method, pattern, status, took)
+	level := zerolog.InfoLevel
+	switch {
+	case status >= http.StatusInternalServerError || o.broken:
+		level = zerolog.WarnLevel
+	case status < http.StatusBadRequest && took < slowRequest:
+		level = zerolog.DebugLevel
+	}
+	line := log.WithLevel(level)
+	if !line.Enabled() {
+		return
+	}
+	line.Str("requestId", o.id).
+		Str("method", r.Method).
+		Str("route", pattern).
+		Str("path", r.URL.EscapedPath()).
+		Str("job", r.URL.Query().Get("job")).
+		Int("status", status).
+		Int64("bytes", o.bytes).
+		Dur("ms", took).
+		Bool("brokenOff", o.broken).
+		Str("remote", r.RemoteAddr).
+		Msg("request")
+}
+
+// requestIDs makes ids that are as good as unique among all servers, and cheap.
+type requestIDs struct {
+	prefix string
+	count  atomic.Uint64
+}
+
+func (i *requestIDs) next() string {
+	id := make([]byte, 0, 32)
+	return string(strconv.AppendUint(append(id, i.prefix...), i.count.Add(1), 36))
 }
 
 func visibleASCII(id string) bool {

@@ -2,8 +2,6 @@ package server
 
 import (
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -33,6 +31,8 @@ type metrics struct {
 	requests      *prometheus.CounterVec
 	requestTime   *prometheus.HistogramVec
 	inFlight      prometheus.Gauge
+
+	hot hotSeries
 }
 
 // Checkpoints take from milliseconds to hours, requests and store calls from tenths of
@@ -97,13 +97,9 @@ func (m *metrics) forgetJob(job string) {
 	} {
 		series.DeletePartialMatch(labels)
 	}
+	m.hot.forgetJob(job)
 }
 
 func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
-}
-
-func (m *metrics) request(method, route string, status int, took time.Duration) {
-	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
-	m.requestTime.WithLabelValues(method, route).Observe(took.Seconds())
 }

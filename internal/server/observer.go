@@ -27,10 +27,7 @@ func (o *observer) Acknowledged(job string, id int64, outcome coordinator.AckOut
 	if outcome.Refusal != nil {
 		label = string(outcome.Refusal.Code)
 	}
-	o.metrics.acks.WithLabelValues(job, label).Inc()
-	if outcome.Outcome == coordinator.AckAccepted {
-		o.metrics.ackLatency.WithLabelValues(job).Observe(float64(outcome.LatencyMs) / 1000)
-	}
+	o.metrics.acknowledged(job, label, outcome.Outcome == coordinator.AckAccepted, outcome.LatencyMs)
 	o.log.Debug().Str("job", job).Int64("checkpointId", id).Str("taskId", outcome.TaskID).
 		Str("outcome", label).Msg("acknowledgement")
 }
@@ -68,7 +65,7 @@ func (o *observer) Restored(job string, id, bytes int64, err error) {
 }
 
 func (o *observer) StoreCall(operation string, took time.Duration, err error) {
-	o.metrics.storeCalls.WithLabelValues(operation).Observe(took.Seconds())
+	o.metrics.storeCall(operation, took)
 	switch code := coordinator.CodeOf(err); code {
 	case coordinator.CodeStoreUnavailable, coordinator.CodeOutcomeUnknown, coordinator.CodeStoreFull,
 		coordinator.CodeInternal, coordinator.CodeSnapshotDamaged:

@@ -3,6 +3,7 @@ package server_test
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,6 +55,90 @@ func TestMetricsCountByRoutePattern(t *testing.T) {
 	}
 	if strings.Contains(metrics, "12345") {
 		t.Error("an id became a label")
+	}
+}
+
+func TestAJobThatComesBackIsCountedAnew(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	counted := func() bool {
+		return strings.Contains(call(t, http.MethodGet, s.URL()+"/metrics", "").text, `checkpointd_acks_total{job="orders",outcome="acknowledged"} 1`+"\n")
+	}
+	acknowledge := func(id string) {
+		t.Helper()
+		call(t, http.MethodPost, s.URL()+"/checkpoints?job=orders", `{"requiredTaskAcks":1}`)
+		call(t, http.MethodPost, s.URL()+"/checkpoints/"+id+"/acks?job=orders", `{"taskId":"task-1"}`)
+	}
+	acknowledge("0")
+	if !counted() {
+		t.Fatal("the acknowledgement is not counted")
+	}
+	call(t, http.MethodDelete, s.URL()+"/jobs/orders", "")
+	if counted() {
+		t.Error("the series of a deleted job is still there")
+	}
+	acknowledge("1")
+	if !counted() {
+		t.Error("the acknowledgement in the new job is not counted, or in the old series")
+	}
+}
+
+func TestAMethodThatSomebodyMadeUpIsNoLabel(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	call(t, "BREW", s.URL()+"/checkpoints", "")
+	metrics := call(t, http.MethodGet, s.URL()+"/metrics", "").text
+	if strings.Contains(metrics, "BREW") || !strings.Contains(metrics, `checkpointd_http_requests_total{method="other"`) {
+		t.Errorf("the metrics have\n%s", metrics)
+	}
+}
+
+// lines is a log that another goroutine writes to.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func TestTheAccessLogHasRefusalsAndForThoseWhoDebugAllRequests(t *testing.T) {
+	t.Parallel()
+	for level, quick := range map[string]bool{"info": false, "debug": true} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			config := embedded(t)
+			config.LogLevel = level
+			log := new(lines)
+			s, err := server.New(config, log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Start(); err != nil {
+				t.Fatal(err)
+			}
+			call(t, http.MethodGet, s.URL()+"/healthz", "", "X-Request-Id", "quick-1")
+			call(t, http.MethodGet, s.URL()+"/nowhere", "", "X-Request-Id", "refused-1")
+			if err := s.Stop(t.Context()); err != nil { // which waits for the requests and their lines
+				t.Fatal(err)
+			}
+			text := log.String()
+			if strings.Contains(text, `"requestId":"quick-1"`) != quick {
+				t.Errorf("of a success the log has\n%s", text)
+			}
+			if !strings.Contains(text, `"requestId":"refused-1"`) || !strings.Contains(text, `"route":"unmatched"`) {
+				t.Errorf("of a refusal the log has\n%s", text)
+			}
+		})
 	}
 }
 

@@ -90,7 +90,7 @@ func BenchmarkLineReader(b *testing.B) {
 	}
 }
 
-// BenchmarkKeySet adds two million keys, which spill into six runs.
+// BenchmarkKeySet adds two million keys, which spill into twelve runs.
 func BenchmarkKeySet(b *testing.B) {
 	const keys = 2_000_000
 	b.ReportAllocs()

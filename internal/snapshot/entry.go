@@ -40,8 +40,18 @@ func appendHead[K string | []byte](dst []byte, taskID string, key K) []byte {
 	}
 	dst = append(dst, `"key":"`...)
 	dst = appendEscaped(dst, key)
-	return append(dst, `","value":`...)
+	return append(dst, headEnd...)
 }
+
+// linePrefix is what every restore line of a task begins with, up to where the
+// text of the key begins.
+func linePrefix(taskID string) []byte {
+	head := appendHead(nil, taskID, "")
+	return head[:len(head)-len(headEnd)]
+}
+
+// headEnd is what stands between the text of a key and the value.
+const headEnd = `","value":`
 
 const hexDigits = "0123456789abcdef"
 

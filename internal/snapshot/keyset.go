@@ -6,20 +6,24 @@ import (
 	"hash/maphash"
 	"io"
 	"slices"
+	"sync"
 )
 
 const (
 	// keyMemory is how much a KeySet keeps in memory before it spills, in bytes.
-	keyMemory = 8 << 20
-	// firstRecords is how many keys a KeySet has room for at first.
+	keyMemory = 4 << 20
+	// mostRecords is how many keys fit into that, firstRecords how many a KeySet has room
+	// for at first, and largeRecords from how many on it takes all the room.
+	mostRecords  = keyMemory / recordSize
 	firstRecords = 64
+	largeRecords = 16 << 10
 	// maxSuspects is how many pairs of equal fingerprints are gathered before
 	// their keys are compared.
 	maxSuspects = 1024
 )
 
 // KeySet finds keys that occur twice in one part, however many there are, in
-// about 8 MiB of memory. It keeps a 64-bit fingerprint of each key and where
+// about 4 MiB of memory. It keeps a 64-bit fingerprint of each key and where
 // its line is; what does not fit in memory is sorted and spilled to one
 // temporary file of 24 bytes a key. Equal fingerprints only raise a suspicion:
 // Finish reads the two lines back and compares the keys themselves.
@@ -27,6 +31,7 @@ type KeySet struct {
 	seed       maphash.Seed
 	maxRecords int
 	records    []keyRecord
+	room       *[mostRecords]keyRecord // where records lies when it is large, else nil
 	spill      spill
 	err        error
 }
@@ -37,7 +42,7 @@ var errFinishedKeys = errors.New("the keys are already finished")
 // system's folder for temporary files where that is empty. The file has no name
 // from the moment it is there where the system allows it. Close the set.
 func NewKeySet(tempDir string) *KeySet {
-	return newKeySet(tempDir, keyMemory/recordSize)
+	return newKeySet(tempDir, mostRecords)
 }
 
 func newKeySet(tempDir string, maxRecords int) *KeySet {
@@ -63,13 +68,26 @@ func (k *KeySet) add(record keyRecord) error {
 		k.records = k.records[:0]
 	}
 	if len(k.records) == cap(k.records) {
-		// append would grow in small steps, and all of them are garbage.
-		size := min(max(firstRecords, 2*len(k.records)), k.maxRecords)
-		k.records = append(make([]keyRecord, 0, size), k.records...)
+		k.grow()
 	}
 	k.records = append(k.records, record)
 	return nil
 }
+
+// grow makes room for more records. append would do so in small steps, all of them garbage;
+// and the room of a large upload is kept for the next, since many of them in a row would
+// otherwise be nothing but garbage.
+func (k *KeySet) grow() {
+	size := min(max(firstRecords, 2*len(k.records)), k.maxRecords)
+	if size <= largeRecords || k.maxRecords != mostRecords {
+		k.records = append(make([]keyRecord, 0, size), k.records...)
+		return
+	}
+	k.room = rooms.Get().(*[mostRecords]keyRecord) //nolint:forcetypeassert // The pool holds nothing else.
+	k.records = append(k.room[:0], k.records...)
+}
+
+var rooms = sync.Pool{New: func() any { return new([mostRecords]keyRecord) }}
 
 // Finish reports whether a key was added twice, as a *DuplicateKeyError. It
 // reads suspected lines from part, the restore bytes whose offsets Add was
@@ -117,6 +135,10 @@ func (k *KeySet) Finish(part io.ReaderAt) error {
 // Close removes the temporary file.
 func (k *KeySet) Close() error {
 	k.records = nil
+	if k.room != nil {
+		rooms.Put(k.room)
+		k.room = nil
+	}
 	return k.spill.close()
 }
 

@@ -33,6 +33,8 @@ type LineReader struct {
 	taskID   string
 	maxValue int
 	scan     scanner
+	// ours is what a line begins with that names the upload's task as a restore does.
+	ours []byte
 
 	// buf[start:end] is read but not yet handed out; there is no line feed in
 	// its first searched bytes.
@@ -57,7 +59,7 @@ type LineReader struct {
 func NewLineReader(src io.Reader, taskID string, maxValue int) *LineReader {
 	return &LineReader{
 		src: src, taskID: taskID, maxValue: maxValue,
-		scan: scanner{maxDepth: MaxDepth + 1}, // the line's object is around the value
+		ours: linePrefix(taskID),
 	}
 }
 
@@ -80,7 +82,10 @@ func (r *LineReader) Next() (Entry, error) {
 			r.offset += int64(len(line)) + 1
 			continue
 		}
-		entry, err := r.parse(line, first)
+		entry, plain := r.plain(line)
+		if !plain {
+			entry, err = r.parse(line, first)
+		}
 		if err != nil {
 			r.err = r.locate(err)
 			return Entry{}, r.err
@@ -148,8 +153,61 @@ func (r *LineReader) fill() {
 	r.srcErr = io.ErrNoProgress
 }
 
+// plain reads a line that is written as nearly all are: a key without escapes and
+// then the value, with the white space that is usual or none, and with no other
+// member than the task in front, as a restore writes it. Only the value needs the scanner
+// then, which takes a third off the time of a short line. For any other line,
+// well-formed or not, ok is false, and nothing has happened to it.
+func (r *LineReader) plain(line []byte) (entry Entry, ok bool) {
+	start, middle := len(plainHead), headEnd
+	switch {
+	case bytes.HasPrefix(line, plainHead):
+	case bytes.HasPrefix(line, spacedHead):
+		start, middle = len(spacedHead), spacedMiddle
+	case bytes.HasPrefix(line, r.ours):
+		start = len(r.ours)
+	default:
+		return Entry{}, false
+	}
+	end := shortString(line, start)
+	if end < 0 {
+		var escaped bool
+		var problem string
+		if end, escaped, problem = scanString(line, start); escaped || problem != "" {
+			return Entry{}, false
+		}
+	}
+	key, value := line[start:end:end], end+len(middle)
+	if keyProblem(key) != "" || value >= len(line) || line[value] <= ' ' || string(line[end:value]) != middle {
+		return Entry{}, false
+	}
+	r.scan.maxDepth, r.scan.inside = MaxDepth, true
+	end, err := r.scan.value(line, value)
+	if err != nil || end+1 != len(line) || line[end] != '}' {
+		return Entry{}, false
+	}
+	entry = Entry{Key: key, Value: line[value:end:end], Line: r.line}
+	if len(entry.Value) > r.maxValue {
+		return Entry{}, false
+	}
+	if r.scan.lastSpace >= 0 {
+		entry.Value = compact(entry.Value[:0], entry.Value)
+	}
+	return entry, true
+}
+
+// How most programs write what stands before and after a key, without spaces or, as
+// Python does, with them.
+var (
+	plainHead  = []byte(`{"key":"`)
+	spacedHead = []byte(`{"key": "`)
+)
+
+const spacedMiddle = `", "value": `
+
 // parse reads the entry on a line that begins, after white space, at first.
 func (r *LineReader) parse(line []byte, first int) (Entry, error) {
+	r.scan.maxDepth, r.scan.inside = MaxDepth+1, false // the line's object is around the value
 	if problem := noValue(line, first); problem != "" {
 		return Entry{}, &SyntaxError{Offset: int64(first), Detail: problem}
 	}

@@ -345,3 +345,37 @@ func FuzzLineReader(f *testing.F) {
 		roundTrip(t, got)
 	})
 }
+
+// A line that is written as nearly all are is read in a shorter way. White space in front
+// sends it the other one, and nothing but the place of mistakes may tell them apart.
+func TestPlainLinesAreReadAsAllOthers(t *testing.T) {
+	t.Parallel()
+	deep := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+	for _, line := range []string{
+		`{"key":"k","value":1}`, `{"key":"a longer key, é","value":{"a":[1,{"b":null}],"c":"\u0041"}}`, `{"key":"k","value": 1}`, `{"key":"k","value":1 }`,
+		`{"key":"k","value":{"a": [1, 2] }}`, `{"key":"k","value":" \" } "}`, `{"taskId":"task-1","key":"k","value":1}`, `{"taskId":"task-2","key":"k","value":1}`,
+		`{"taskId":"task\u002d1","key":"k","value":1}`, `{"key":"k","taskId":"task-1","value":1}`, `{"value":1,"key":"k"}`, `{"key":"\u006b","value":1}`,
+		`{"key":"","value":1}`, `{"key":"` + strings.Repeat("k", 1024) + `","value":1}`, `{"key":"` + strings.Repeat("k", 1025) + `","value":1}`,
+		`{"key": "k", "value": {"a": 1, "b": [1, 2]}}`, `{"key": "k", "value":1}`, `{"key": "k","value": 1}`, `{"key": "k", "value": }`, `{"key": "k", "value": 1 }`,
+		`{"key":"k"}`, `{"key":"k","value"}`, `{"key":"k","value":}`, `{"key":"k","value":1`, `{"key":"k","value":1}}`, `{"key":"k","value":1}x`,
+		`{"key":"k","value":1,"value":2}`, `{"key":"k","value":1,"more":2}`, `{"key":"k","key":"k","value":1}`, `{"key":"k","value":{"a":1,"a":2}}`,
+		`{"key":"k","value":"a` + "\t" + `"}`, `{"key":"k` + "\xff" + `","value":1}`, `{"key":"k","value":"` + "\xff" + `"}`, `{"key":"k","value":"\ud800"}`,
+		`{"key":"k","value":` + deep(snapshot.MaxDepth) + `}`, `{"key":"k","value":` + deep(snapshot.MaxDepth+1) + `}`,
+		`{"key":"k","value":"` + strings.Repeat("x", 98) + `"}`, `{"key":"k","value":"` + strings.Repeat("x", 99) + `"}`,
+		`{"key":"k","value":[` + strings.Repeat(" ", 99) + `]}`, `{"key":"k","value":[` + strings.Repeat(" ", 9) + strings.Repeat("[],", 40) + `[]]}`,
+		`{"key":"k","value":1}` + "\r", `{"key":"k"`, `{"key":"k","value":01}`, `{"key":"k","value":tru}`, `{"key":`, `{"key":"`, `{"key":"k","value":`,
+	} {
+		read := func(text string) (string, error) {
+			entry, err := snapshot.NewLineReader(strings.NewReader(text), "task-1", max(100, 2*snapshot.MaxDepth*strings.Count(text, "]]]]"))).Next()
+			return fmt.Sprintf("%q %q %d", entry.Key, entry.Value, entry.Line), err
+		}
+		got, err := read(line)
+		want, wantErr := read(" " + line)
+		if syntax, ok := errors.AsType[*snapshot.SyntaxError](wantErr); ok {
+			syntax.Offset-- // the space
+		}
+		if got != want || cmp.Diff(wantErr, err) != "" {
+			t.Errorf("%.80s\ngot  %.200s, %v\nwant %.200s, %v", line, got, err, want, wantErr)
+		}
+	}
+}

@@ -25,16 +25,31 @@ type nameSet struct {
 	src       []byte
 	unescaped []byte
 	refs      []nameRef
-	seed      maphash.Seed
-	seeded    bool
+	// tables are those of the open objects that have one, outermost first.
+	tables [][]nameRef
+	seed   maphash.Seed
+	seeded bool
 }
 
 // nameScope is the part of a nameSet that belongs to one open object. Its names
-// are refs[first:], or in a hash table once they are more than a few.
+// are refs[first:], or in a hash table once they are more than a few. It has no
+// pointers, since one is written for every array and object.
 type nameScope struct {
+	// seen has a bit for each name, see nameBit: a name whose bit is not there is
+	// a new one.
+	seen             uint64
 	first, unescaped uint32
 	count            uint32
-	table            []nameRef
+	// table is the number of the scope's table in tables, from 1; 0 for none.
+	table uint32
+}
+
+// nameBit is one of 64 bits, by what tells the names of one object apart best.
+func nameBit(name []byte) uint64 {
+	if len(name) == 0 {
+		return 1
+	}
+	return 1 << ((uint(name[0]) + 5*uint(name[len(name)-1]) + 11*uint(len(name))) % 64)
 }
 
 // emptySlot cannot be a reference: src[0] is never inside a string.
@@ -42,11 +57,13 @@ const emptySlot nameRef = 0
 
 func (n *nameSet) reset(src []byte) {
 	n.src, n.unescaped, n.refs = src, n.unescaped[:0], n.refs[:0]
+	n.closeTables(0)
 }
 
 // release forgets the last text and what memory only an unusual one needed.
 func (n *nameSet) release() {
 	n.src = nil
+	n.closeTables(0) // after an error objects are still open, maybe large ones
 	const usual = 64 << 10
 	if cap(n.unescaped) > usual {
 		n.unescaped = nil
@@ -56,14 +73,23 @@ func (n *nameSet) release() {
 	}
 }
 
-func (n *nameSet) open() nameScope {
-	return nameScope{first: uint32(len(n.refs)), unescaped: uint32(len(n.unescaped))}
+func (n *nameSet) open(s *nameScope) {
+	s.seen, s.count, s.table = 0, 0, 0
+	s.first, s.unescaped = uint32(len(n.refs)), uint32(len(n.unescaped))
 }
 
 func (n *nameSet) close(s *nameScope) {
 	n.refs, n.unescaped = n.refs[:s.first], n.unescaped[:s.unescaped]
-	if s.table != nil {
-		s.table = nil // it may be large, and the scope's memory stays for the next
+	if s.table > 0 {
+		n.closeTables(s.table - 1)
+	}
+}
+
+// closeTables lets go of all tables but the first ones.
+func (n *nameSet) closeTables(rest uint32) {
+	if len(n.tables) > int(rest) {
+		clear(n.tables[rest:])
+		n.tables = n.tables[:rest]
 	}
 }
 
@@ -78,33 +104,50 @@ func (n *nameSet) add(s *nameScope, start, end int, escaped bool) (ref nameRef, 
 		n.unescaped = append(appendUnescaped(n.unescaped, name), escapedEnd)
 		name = n.unescaped[at : len(n.unescaped)-1]
 	}
-	if s.table == nil {
-		for _, other := range n.refs[s.first:] {
-			// Most names differ in where they end, which is cheap to see.
-			if end := int(other) + len(name); end >= len(n.src) || n.src[end] == '"' {
-				if n.equal(other, name) {
-					return ref, false
-				}
-			}
-		}
-		n.refs = append(n.refs, ref)
-		s.count++
-		if s.count > fewNames {
-			n.grow(s, n.refs[s.first:], 4*fewNames)
-			n.refs = n.refs[:s.first]
-		}
-		return ref, true
+	if s.table > 0 {
+		return ref, n.addToTable(s, ref, name)
 	}
-	slot := n.find(s.table, name)
-	if s.table[slot] != emptySlot {
+	bit := nameBit(name)
+	if s.seen&bit != 0 && n.isAmong(n.refs[s.first:], name) {
 		return ref, false
 	}
-	s.table[slot] = ref
+	s.seen |= bit
+	n.refs = append(n.refs, ref)
 	s.count++
-	if int(s.count) > len(s.table)/4*3 {
-		n.grow(s, s.table, 2*len(s.table))
+	if s.count > fewNames {
+		n.tables = append(n.tables, n.table(n.refs[s.first:], 4*fewNames))
+		s.table = uint32(len(n.tables))
+		n.refs = n.refs[:s.first]
 	}
 	return ref, true
+}
+
+// isAmong looks at each name.
+func (n *nameSet) isAmong(refs []nameRef, name []byte) bool {
+	for _, other := range refs {
+		// Most names differ in where they end, which is cheap to see.
+		if end := int(other) + len(name); end >= len(n.src) || n.src[end] == '"' {
+			if n.equal(other, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// addToTable adds a name to the table of a scope, unless it is there already.
+func (n *nameSet) addToTable(s *nameScope, ref nameRef, name []byte) (fresh bool) {
+	table := n.tables[s.table-1]
+	slot := n.find(table, name)
+	if table[slot] != emptySlot {
+		return false
+	}
+	table[slot] = ref
+	s.count++
+	if int(s.count) > len(table)/4*3 {
+		n.tables[s.table-1] = n.table(table, 2*len(table))
+	}
+	return true
 }
 
 // text is the unescaped name.
@@ -146,14 +189,13 @@ func (n *nameSet) find(table []nameRef, name []byte) int {
 	return slot
 }
 
-// grow moves the names of a scope into a new table of size slots, a power of
-// two.
-func (n *nameSet) grow(s *nameScope, refs []nameRef, size int) {
+// table makes a table of size slots, a power of two, with names in it.
+func (n *nameSet) table(refs []nameRef, size int) []nameRef {
 	table := make([]nameRef, size)
 	for _, ref := range refs {
 		if ref != emptySlot {
 			table[n.find(table, n.text(ref))] = ref
 		}
 	}
-	s.table = table
+	return table
 }

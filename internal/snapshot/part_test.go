@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -146,5 +147,41 @@ func TestPartWriterStopsAtTheFirstChunkThatCannotBePut(t *testing.T) {
 	}
 	if calls != 2 || w.Entries() != 0 {
 		t.Errorf("%d calls, %d entries", calls, w.Entries())
+	}
+}
+
+func TestPartWriterPutsNothingOnceItIsClosed(t *testing.T) {
+	t.Parallel()
+	began, goOn := make(chan struct{}), make(chan struct{})
+	var ended atomic.Bool
+	w := snapshot.NewPartWriter("t", 1<<30, func(int, []byte) error {
+		close(began)
+		<-goOn
+		ended.Store(true)
+		return nil
+	})
+	if err := w.Add([]byte("a"), bytes.Repeat([]byte("1"), snapshot.ChunkSize)); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	go close(goOn)
+	w.Close()
+	if !ended.Load() {
+		t.Error("a chunk is still being put")
+	}
+	if err := w.Add([]byte("b"), nil); err == nil {
+		t.Error("added after the end")
+	}
+	w.Close()
+}
+
+func TestPartWriterSurvivesAPanic(t *testing.T) {
+	t.Parallel()
+	w := snapshot.NewPartWriter("t", 1<<30, func(int, []byte) error { panic("at the disco") })
+	if err := w.Add([]byte("a"), []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Finish(); coordinator.CodeOf(err) != coordinator.CodeInternal || !strings.Contains(err.Error(), "disco") {
+		t.Errorf("got %v", err)
 	}
 }

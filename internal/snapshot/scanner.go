@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -21,6 +22,8 @@ const (
 type scanner struct {
 	// maxDepth is how many arrays and objects may be open at once.
 	maxDepth int
+	// inside tells that nobody asks for the members of the value.
+	inside bool
 
 	src    []byte
 	levels []level
@@ -33,27 +36,26 @@ type scanner struct {
 }
 
 // maxMembers is how many members of an outermost object a scanner remembers:
-// one more than the line of an upload may have.
-const maxMembers = 4
+// one more than the line of an upload, or what AppendFields is for, may have.
+const maxMembers = 6
 
 // memberSpan is where a member of the outermost object stands: its name without
 // quotes at nameStart:nameEnd, its value at start:end.
 type memberSpan struct {
-	nameStart, nameEnd int
-	start, end         int
+	nameStart, nameEnd int32
+	start, end         int32
 	// escaped and spaced tell what the name and the value have inside.
 	escaped, spaced bool
 }
 
 // level is an open array or object.
 type level struct {
-	object bool
-	// index is the place of the current element of an array.
-	index uint32
-	// name is the current member of an object, as nameSet knows it.
-	name nameRef
 	// scope is the object's share of the names.
 	scope nameScope
+	// at is the current member of an object, as nameSet knows it, or the place of
+	// the current element of an array.
+	at     uint32
+	object bool
 }
 
 // value scans the value that begins at or after pos and returns where it ends.
@@ -91,7 +93,9 @@ func (s *scanner) value(src []byte, pos int) (int, error) {
 			}
 			continue
 		case '"':
-			if pos, _, problem = scanString(src, pos+1); problem == "" {
+			if end := shortString(src, pos+1); end >= 0 {
+				pos = end + 1
+			} else if pos, _, problem = scanString(src, pos+1); problem == "" {
 				pos++ // the closing quote
 			}
 		case 't':
@@ -134,7 +138,7 @@ func (s *scanner) afterValue(pos int) (int, error) {
 		case c == ',' && top.object:
 			return s.memberName(s.skip(pos + 1))
 		case c == ',':
-			top.index++
+			top.at++
 			return s.skip(pos + 1), nil
 		case c == '}' && top.object, c == ']' && !top.object:
 			s.pop()
@@ -157,13 +161,16 @@ func (s *scanner) memberName(pos int) (int, error) {
 	if src[pos] != '"' {
 		return 0, s.failAtParent(pos, unexpected(src, pos, "where a member name should begin"))
 	}
-	end, escaped, problem := scanString(src, pos+1)
-	if problem != "" {
-		return 0, s.failAtParent(end, problem)
+	end, escaped := shortString(src, pos+1), false
+	if end < 0 {
+		var problem string
+		if end, escaped, problem = scanString(src, pos+1); problem != "" {
+			return 0, s.failAtParent(end, problem)
+		}
 	}
 	top := &s.levels[len(s.levels)-1]
 	ref, fresh := s.names.add(&top.scope, pos+1, end, escaped)
-	top.name = ref
+	top.at = uint32(ref)
 	if !fresh {
 		return 0, s.fail(pos, duplicateName(s.names.text(ref)))
 	}
@@ -175,23 +182,43 @@ func (s *scanner) memberName(pos int) (int, error) {
 		return 0, s.fail(colon, unexpected(src, colon, "where a colon should be"))
 	}
 	start := s.skip(colon + 1)
-	if len(s.levels) == 1 && len(s.members) < maxMembers {
-		s.members = append(s.members, memberSpan{nameStart: pos + 1, nameEnd: end, escaped: escaped, start: start})
+	if len(s.levels) == 1 && len(s.members) < maxMembers && !s.inside {
+		s.addMember(pos+1, end, start, escaped)
 	}
 	return start, nil
+}
+
+// addMember notes where a member of the outermost object begins.
+func (s *scanner) addMember(nameStart, nameEnd, start int, escaped bool) {
+	n := len(s.members)
+	if n == cap(s.members) {
+		s.members = slices.Grow(s.members, maxMembers)
+	}
+	s.members = s.members[:n+1]
+	m := &s.members[n]
+	m.nameStart, m.nameEnd, m.start, m.escaped = int32(nameStart), int32(nameEnd), int32(start), escaped
+	m.end, m.spaced = 0, false
 }
 
 // endMember notes where the current member of the outermost object ends, if it
 // is one of those that are remembered.
 func (s *scanner) endMember(pos int) {
 	if n := len(s.members); n > 0 && n == int(s.levels[0].scope.count) {
-		s.members[n-1].end = pos
-		s.members[n-1].spaced = s.lastSpace > s.members[n-1].start
+		s.members[n-1].end = int32(pos)
+		s.members[n-1].spaced = s.lastSpace > int(s.members[n-1].start)
 	}
 }
 
 func (s *scanner) push(object bool) {
-	s.levels = append(s.levels, level{object: object, scope: s.names.open()})
+	// Written in place: to make a level and copy it takes twice as long.
+	n := len(s.levels)
+	if n == cap(s.levels) {
+		s.levels = slices.Grow(s.levels, 1)
+	}
+	s.levels = s.levels[:n+1]
+	top := &s.levels[n]
+	s.names.open(&top.scope)
+	top.at, top.object = 0, object
 }
 
 func (s *scanner) pop() {
@@ -215,7 +242,6 @@ func (s *scanner) skip(pos int) int {
 // release forgets the last text and what memory only an unusual one needed.
 func (s *scanner) release() {
 	s.src = nil
-	clear(s.levels) // after an error objects are still open, maybe large ones
 	s.names.release()
 }
 
@@ -237,9 +263,9 @@ func (s *scanner) pointer(levels int) string {
 		l := &s.levels[i]
 		var token []byte
 		if l.object {
-			token = pointerToken(s.names.text(l.name))
+			token = pointerToken(s.names.text(nameRef(l.at)))
 		} else {
-			token = strconv.AppendUint(nil, uint64(l.index), 10)
+			token = strconv.AppendUint(nil, uint64(l.at), 10)
 		}
 		if len(pointer)+1+len(token) > maxPointer {
 			break

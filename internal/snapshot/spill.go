@@ -9,8 +9,12 @@ import (
 	"os"
 )
 
-// minRunBuffer is what a run is read through at least, in bytes.
-const minRunBuffer = 4 << 10
+// A run is read through minRunBuffer bytes at least, and through runBuffer where there are
+// not so many runs that all of them together would take more than the records did.
+const (
+	minRunBuffer = 4 << 10
+	runBuffer    = 64 << 10
+)
 
 // spill is a temporary file of sorted runs of records, one behind the other.
 // The file is made at the first run.
@@ -72,7 +76,7 @@ func (s *spill) merge(last []keyRecord, maxRecords int) (next func() (keyRecord,
 			return nil, err
 		}
 	}
-	buffer := max(minRunBuffer, maxRecords*recordSize/len(s.runs))
+	buffer := max(minRunBuffer, min(runBuffer, maxRecords*recordSize/len(s.runs)))
 	heap := make(runHeap, 0, len(s.runs))
 	start := int64(0)
 	for _, end := range s.runs {

@@ -82,6 +82,20 @@ func scanDigits(src []byte, pos int) (end int, problem string) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
+// shortString is the place of the quote that closes a string of less than eight
+// plain bytes, which most names are; -1 for any other, which scanString scans. It
+// is small enough to be inlined.
+func shortString(src []byte, pos int) int {
+	if pos+8 <= len(src) {
+		if marks := specialBytes(binary.LittleEndian.Uint64(src[pos:])); marks != 0 {
+			if end := pos + bits.TrailingZeros64(marks)/8; src[end] == '"' {
+				return end
+			}
+		}
+	}
+	return -1
+}
+
 // scanString scans the string whose first byte after the opening quote is at
 // pos. end is the place of the closing quote, or of the mistake.
 func scanString(src []byte, pos int) (end int, escaped bool, problem string) {

@@ -192,7 +192,7 @@ func (w *ackWord) counts(c *checkpoint) (info coordinator.PartInfo, stored bool)
 	if w.Part != nil {
 		return coordinator.PartInfo{Entries: w.Part.Entries, Bytes: int64(len(w.Part.Content)), Digest: w.Part.Digest}, true
 	}
-	if uploaded := c.part(w.TaskID); uploaded != nil {
+	if uploaded := c.staged(w.TaskID); uploaded != nil {
 		return uploaded.info(), true
 	}
 	return coordinator.PartInfo{}, false
@@ -201,7 +201,7 @@ func (w *ackWord) counts(c *checkpoint) (info coordinator.PartInfo, stored bool)
 // accept writes an acknowledgement and completes the checkpoint if it was the last one.
 // It gives the latency in ms.
 func (s *step) accept(c *checkpoint, word ackWord, counts coordinator.PartInfo) int64 {
-	if c.part(word.TaskID) != nil {
+	if c.staged(word.TaskID) != nil {
 		c.Staged--
 	}
 	if word.Part != nil {
@@ -220,7 +220,9 @@ func (s *step) accept(c *checkpoint, word ackWord, counts coordinator.PartInfo) 
 	}
 	task := []byte(word.TaskID)
 	s.putJSON(s.bucket(c.b, bucketAcks), task, &given)
-	s.delete(child(c.b, bucketMissing), task)
+	if c.Named {
+		s.delete(child(c.b, bucketMissing), task)
+	}
 	s.hearAttempt(c.job, word.TaskID, word.Attempt)
 	s.bump(c)
 	if c.Acked >= c.Required {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -106,6 +107,7 @@ func (c *committer) run() {
 }
 
 func (c *committer) take() []*change {
+	c.gather()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(len(c.queue), batchLimit)
@@ -115,6 +117,23 @@ func (c *committer) take() []*change {
 		c.queue = nil // let the array go with its batch
 	}
 	return batch
+}
+
+// gather lets those who are about to queue a change do so before a batch is taken. It goes
+// on as long as each turn brings more, so that a lone change waits for nobody: those whom
+// the last commit has answered would otherwise find that the next one has begun without
+// them, and each commit would be for half of the callers.
+func (c *committer) gather() {
+	for before := 0; ; {
+		c.mu.Lock()
+		waiting := len(c.queue)
+		c.mu.Unlock()
+		if waiting == before || waiting >= batchLimit {
+			return
+		}
+		before = waiting
+		runtime.Gosched()
+	}
 }
 
 // commit gives every change of the batch its outcome. A change that panics spoils the

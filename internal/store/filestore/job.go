@@ -58,6 +58,9 @@ type job struct {
 	read    map[int64]*checkpoint // nil for an id that has no record
 	changed bool
 	derived bool // parts of the record are not written yet
+	// noAttempts tells that no attempt above 0 was ever heard, which is worth knowing: every
+	// message asks.
+	noAttempts bool
 }
 
 // newJob is a job without a record.
@@ -241,7 +244,14 @@ func (s *step) nextSteps(j *job, refusal *coordinator.Error) *coordinator.Error 
 
 // highestAttempt is the highest attempt of a task that the job has heard from.
 func (j *job) highestAttempt(task string) int64 {
-	if v := get(child(j.b, bucketAttempts), []byte(task)); v != nil {
+	if j.noAttempts {
+		return 0
+	}
+	attempts := child(j.b, bucketAttempts)
+	if j.noAttempts = attempts == nil; j.noAttempts {
+		return 0
+	}
+	if v := attempts.Get([]byte(task)); v != nil {
 		return idOf(v)
 	}
 	return 0
@@ -249,7 +259,8 @@ func (j *job) highestAttempt(task string) int64 {
 
 // hearAttempt keeps the attempt of an accepted message.
 func (s *step) hearAttempt(j *job, task string, attempt int64) {
-	if attempt > j.highestAttempt(task) {
+	if attempt > 0 && attempt > j.highestAttempt(task) {
+		j.noAttempts = false
 		s.put(s.bucket(j.b, bucketAttempts), []byte(task), idKey(attempt))
 	}
 }

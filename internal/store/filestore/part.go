@@ -51,6 +51,15 @@ func (c *checkpoint) part(task string) *part {
 	return p
 }
 
+// staged finds the part of a task that has not acknowledged; nil when it has none. Mostly
+// there is none at all, which the record tells.
+func (c *checkpoint) staged(task string) *part {
+	if c.Staged == 0 {
+		return nil
+	}
+	return c.part(task)
+}
+
 // setPart makes p the part of a task in place of the one before. content is nil for a
 // part with a file, which belongs to the record from now on.
 func (s *step) setPart(c *checkpoint, task string, p part, content []byte) {

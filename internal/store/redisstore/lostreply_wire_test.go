@@ -155,8 +155,18 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // ProcessPipelineHook counts a pipeline as one command.
 func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return w.carry(ctx, cmds[0], func() error { return next(ctx, cmds) })
+		return w.carry(ctx, leading(cmds), func() error { return next(ctx, cmds) })
 	}
+}
+
+// leading is the script of a pipeline, or its first command where it has none.
+func leading(cmds []redis.Cmder) redis.Cmder {
+	for _, cmd := range cmds {
+		if name := cmd.Name(); name == "evalsha" || name == "eval" {
+			return cmd
+		}
+	}
+	return cmds[0]
 }
 
 // carry sends a command, and lets its fault happen.

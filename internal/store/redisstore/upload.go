@@ -124,10 +124,7 @@ func (u *upload) WriteChunk(ctx context.Context, index int, chunk []byte) error 
 }
 
 func (u *upload) send(ctx context.Context, index int, chunk []byte) {
-	r, err := u.store.run(ctx, writeChunkScript, reads, u.call.Job, decimal(u.call.ID), u.call.Token, index, chunk)
-	if err == nil && r.word != wordOK {
-		err = u.refusal(writeChunkScript.verb, r)
-	}
+	err := u.writeChunk(ctx, index, chunk)
 	if err == nil {
 		return
 	}

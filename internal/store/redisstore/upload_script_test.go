@@ -22,7 +22,9 @@ func (l *lab) begin(sc *script, args []any) reply {
 // write stores a chunk of the upload "up".
 func (l *lab) chunk(index int, chunk string) reply {
 	l.Helper()
-	return l.run(writeChunkScript, 7, "up", index, chunk)
+	r := l.run(writeChunkScript, 7, "up", index, len(chunk))
+	l.redis.SetXX(l.Context(), l.keys.chunk(7, "up", index), chunk, 0)
+	return r
 }
 
 func (l *lab) commit(task string, chunks, bytes int, ack bool) reply {

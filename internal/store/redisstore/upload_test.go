@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/store/redisstore/redistest"
 )
 
 // content is bytes no two chunks of which are alike.
@@ -100,4 +101,51 @@ func TestUploadThatTheStoreGaveUp(t *testing.T) {
 	l.refused(u.WriteChunk(t.Context(), 2, content(5)), coordinator.CodeStoreUnavailable)
 	l.ok(u.Discard(t.Context()))
 	l.same("chunk is there", l.exists(l.keys.chunk(7, "up", 1)), false)
+}
+
+func TestUploadThatRedisHasNoRoomFor(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{Own: true})
+	l := labOn(t, server, "orders")
+	l.record(7, values{})
+	u := l.send(l.store(), content(5))
+	l.ok(u.ReadAt(t.Context(), make([]byte, 5), 0)) // so that the chunk is there
+	l.do("CONFIG", "SET", "maxmemory", 1)
+	l.ok(u.WriteChunk(t.Context(), 1, content(5)))
+	_, err := u.Commit(t.Context(), coordinator.CommitCall{Part: coordinator.PartInfo{Bytes: 10}})
+	l.refused(err, coordinator.CodeStoreFull)
+	l.same("chunk is there", l.exists(l.keys.chunk(7, "up", 1)), false)
+	l.ok(u.Discard(t.Context()))
+	l.do("CONFIG", "SET", "maxmemory", 0)
+	l.same("garbage", l.members(l.keys.garbage()), []string{"upload:7:up:1"})
+}
+
+func TestUploadGoesOnWhereRedisForgotItsScripts(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{Own: true})
+	l := labOn(t, server, "orders")
+	l.record(7, values{})
+	u := l.send(l.store(), nil)
+	for index := range 3 {
+		l.do("SCRIPT", "FLUSH")
+		l.ok(u.WriteChunk(t.Context(), index, content(coordinator.ChunkBytes)))
+		l.ok(u.ReadAt(t.Context(), make([]byte, 1), 0))
+	}
+	_, err := u.Commit(t.Context(), coordinator.CommitCall{Part: coordinator.PartInfo{Bytes: 3 * coordinator.ChunkBytes}})
+	l.ok(err)
+}
+
+// BenchmarkWriteChunk hands chunks to Redis, as many at a time as an upload does.
+func BenchmarkWriteChunk(b *testing.B) {
+	l := newLab(b, "orders")
+	l.record(7, values{})
+	u := l.send(l.store(), nil)
+	chunk := content(coordinator.ChunkBytes)
+	b.SetBytes(coordinator.ChunkBytes)
+	index := 0
+	for b.Loop() {
+		l.ok(u.WriteChunk(b.Context(), index, chunk))
+		index = (index + 1) % 1000 // over and over, so that Redis keeps little
+	}
+	l.ok(u.ReadAt(b.Context(), make([]byte, 1), 0)) // waits for all of them
 }

@@ -1,0 +1,96 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// writeChunk stores a chunk of an upload. Like a script that reads it may run twice
+// unnoticed, and is sent again until its time is over.
+func (u *upload) writeChunk(ctx context.Context, index int, chunk []byte) error {
+	s := u.store
+	budget := callBudget + time.Duration(len(chunk))*time.Second/bytesPerSecond
+	within, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		// Half of it, so that a swallowed reply leaves time to ask again.
+		attempt, done := context.WithTimeout(within, budget/2)
+		value, sent, err := u.sendChunk(attempt, index, chunk)
+		done()
+		if err == nil {
+			return u.storedChunk(value)
+		}
+		if what, refusal := judge(err, sent); what == decided {
+			return refusal
+		}
+		if sleep(within, pause) {
+			continue
+		}
+		s.health.stale.Store(true)
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return fmt.Errorf("redis %s: %w", writeChunkScript.verb, ctx.Err())
+		}
+		return coordinator.ErrStoreUnavailable(fmt.Errorf("redis %s: %w", writeChunkScript.verb, err))
+	}
+}
+
+// sendChunk sends a chunk once. Through a script its bytes would be copied into Lua and out of
+// it again, which takes Redis twice as long as all the rest; so the script only makes room
+// under the chunk's name, and a SET in the same transaction fills it, which does nothing
+// where there is no such room. sent tells whether the script reached the connection.
+func (u *upload) sendChunk(ctx context.Context, index int, chunk []byte) (value any, sent bool, err error) {
+	clock := &sentMark{text: u.store.now()}
+	send := func(script func(p redis.Pipeliner, keys []string, args []any) *redis.Cmd) (any, error) {
+		keys := u.store.keys(u.call.Job)
+		var room *redis.Cmd
+		var fill *redis.BoolCmd
+		_, err := u.store.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			room = script(p, []string{keys.job()}, []any{clock, decimal(u.call.ID), u.call.Token, index, len(chunk)})
+			fill = p.SetXX(ctx, keys.chunk(u.call.ID, u.call.Token, index), chunk, 0)
+			return nil
+		})
+		return room.Val(), chunkError(room.Err(), fill.Err(), err)
+	}
+	value, err = send(func(p redis.Pipeliner, keys []string, args []any) *redis.Cmd {
+		return p.EvalSha(ctx, writeChunkScript.text.Hash(), keys, args...)
+	})
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		clock.written = false
+		value, err = send(func(p redis.Pipeliner, keys []string, args []any) *redis.Cmd {
+			return writeChunkScript.text.Eval(ctx, p, keys, args...)
+		})
+	}
+	return value, clock.written, err
+}
+
+// chunkError finds the reason in the errors of a chunk's script, its SET and their
+// transaction. A SET that found no room is none: the script says why.
+func chunkError(room, fill, transaction error) error {
+	if errors.Is(fill, redis.Nil) {
+		fill = nil
+	}
+	for _, err := range []error{room, fill} {
+		if err != nil && !redis.HasErrorPrefix(err, "EXECABORT") { // which only says that there is a reason
+			return err
+		}
+	}
+	if room == nil && fill == nil {
+		return nil
+	}
+	return transaction
+}
+
+// storedChunk reads the reply of the script.
+func (u *upload) storedChunk(value any) error {
+	r, err := parseReply(writeChunkScript.verb, u.call.Job, value)
+	if err == nil && r.word != wordOK {
+		err = u.refusal(writeChunkScript.verb, r)
+	}
+	return err
+}
