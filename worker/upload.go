@@ -51,7 +51,7 @@ func (r *run) upload(c *cut, entries Entries, meter *meter) (completed bool, _ e
 	}
 	var answer statusAnswer
 	if err := decode(response, &answer); err != nil {
-		return false, err
+		return false, transferFailed(sending, err)
 	}
 	return answer.Status == statusCompleted, nil
 }
