@@ -27,6 +27,9 @@ func TestNoCutIsTakenForACheckpointThatEndedWhileTheAnswerThatNamedItWasUnderWay
 		cuts = append(cuts, checkpoint.ID)
 		return snapshot(ctx, checkpoint)
 	}
+	front.Script(fault.On(fault.Events).Before(func() { // or it looks once only
+		_, _ = front.Wait(t.Context(), func(r fault.Requests) bool { return len(r.Of(fault.List)) > 0 })
+	}))
 	life, _ := c.run(t)
 	eventually(t, "it listens, and looked once more when it began to", func() bool {
 		return len(front.Requests().Of(fault.List))-polls(front, fault.List) == 2
