@@ -86,20 +86,21 @@ func shares(t *testing.T, o selftest.Options, driver func() selftest.Driver, jud
 func TestAWorkerThatDoesOtherwiseButNothingWrongIsNotBlamed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		scenario string
-		habits   habits
+		scenarios string
+		habits    habits
 	}{
-		"whose state never changes":                {"restart", habits{states: 1}},
-		"whose state comes round after two":        {"restart", habits{states: 2}},
-		"whose state comes round after three":      {"restart", habits{states: 3}},
-		"that is slow to restore":                  {"restart", habits{slowToRestore: true}},
-		"that ends on a 503 and comes again":       {"storage-down-at-start", habits{endsOn503: true}},
-		"that recovers and waits for answers":      {"storage-down-at-start", habits{recoversFirst: true}},
-		"that is slow to restore when all is away": {"storage-down-at-start", habits{slowToRestore: true}},
+		"whose state never changes":                     {"restart", habits{states: 1}},
+		"whose state comes round after two":             {"restart", habits{states: 2}},
+		"whose state is its first one every other time": {"several restart", habits{states: 2}},
+		"whose state comes round after three":           {"restart", habits{states: 3}},
+		"that is slow to restore":                       {"restart", habits{slowToRestore: true}},
+		"that ends on a 503 and comes again":            {"storage-down-at-start", habits{endsOn503: true}},
+		"that recovers and waits for answers":           {"storage-down-at-start", habits{recoversFirst: true}},
+		"that is slow to restore when all is away":      {"storage-down-at-start", habits{slowToRestore: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withoutAdvice(t, play(t, &inProcess{live: c.habits.live}, 30*time.Second, c.scenario))
+			withoutAdvice(t, play(t, &inProcess{live: c.habits.live}, 30*time.Second, strings.Fields(c.scenarios)...))
 		})
 	}
 }
