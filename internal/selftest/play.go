@@ -169,6 +169,19 @@ func (p *play) ended(ctx context.Context, id int64) (checkpoint, error) {
 	}
 }
 
+// handedIn waits for the worker's part in a checkpoint, and judges whether it came. The checkpoint is
+// over then.
+func (p *play) handedIn(ctx context.Context, id int64, since int) (bool, error) {
+	c, err := p.ended(ctx, id)
+	if err == nil && c.Status == "pending" {
+		err = p.abort(ctx, id)
+	}
+	if err != nil {
+		return false, err
+	}
+	return p.tookPart(c, since), nil
+}
+
 // tookPart judges a checkpoint that the worker was to take part in.
 func (p *play) tookPart(c checkpoint, since int) bool {
 	if c.Status == "completed" || c.AcknowledgedTasks > 0 {

@@ -111,17 +111,8 @@ func twoPending(ctx context.Context, p *play) error {
 	}
 	p.front.Clear()
 	for _, id := range ids {
-		c, err := p.ended(ctx, id)
-		if err != nil {
+		if took, err := p.handedIn(ctx, id, since); !took || err != nil {
 			return err
-		}
-		if c.Status == "pending" {
-			if err := p.abort(ctx, id); err != nil {
-				return err
-			}
-		}
-		if !p.tookPart(c, since) {
-			return nil
 		}
 	}
 	return nil

@@ -86,17 +86,8 @@ func refused(ctx context.Context, p *play) error {
 	}
 	during := p.front.Requests()[since:]
 	p.front.Clear()
-	c, err := p.ended(ctx, id)
-	if err != nil {
+	if took, err := p.handedIn(ctx, id, since); !took || err != nil {
 		return err
-	}
-	if c.Status == "pending" {
-		if err := p.abort(ctx, id); err != nil {
-			return err
-		}
-	}
-	if !p.tookPart(c, since) {
-		return nil
 	}
 	if n := len(during); over(n, busy, p.windows.outage) {
 		p.tell(during)
@@ -134,17 +125,8 @@ func serverAway(ctx context.Context, p *play) error {
 
 // comesBack waits for the worker to take part in what was triggered while it was cut off.
 func (p *play) comesBack(ctx context.Context, id int64, since int) error {
-	c, err := p.ended(ctx, id)
-	if err != nil {
-		return err
-	}
-	if c.Status == "pending" {
-		if err := p.abort(ctx, id); err != nil {
-			return err
-		}
-	}
-	p.tookPart(c, since)
-	return nil
+	_, err := p.handedIn(ctx, id, since)
+	return err
 }
 
 // held tells whether a request keeps a connection open.
