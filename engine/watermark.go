@@ -81,7 +81,8 @@ func (w *WatermarkState) rise() (at int64, risen bool) {
 // AssignTimestamps gives each record its event time, in milliseconds, and lets advance
 // move the watermark after each record has been worked on; nil never moves it, so that
 // timers and windows wait for the end of the input. See [Ascending] and [BoundedLateness].
-// What another goroutine raises meanwhile is acted on after the next record.
+// What another goroutine raises meanwhile is acted on after the next record. Any number is
+// a time: a record at [NoWatermark] belongs to the earliest window there is.
 //
 // Each consumption has a [WatermarkState] of its own, which is part of the checkpoints
 // under the first free one of the names watermark-1, watermark-2, …: to find it again after
@@ -135,5 +136,5 @@ func Ascending[T any](w *WatermarkState, _ T, at int64) { w.Emit(at) }
 // BoundedLateness is for [AssignTimestamps] of records that may be late by some time: the
 // watermark stays that far behind the latest record.
 func BoundedLateness[T any](late time.Duration) func(w *WatermarkState, record T, at int64) {
-	return func(w *WatermarkState, _ T, at int64) { w.Emit(at - late.Milliseconds()) }
+	return func(w *WatermarkState, _ T, at int64) { w.Emit(plus(at, -late.Milliseconds())) }
 }

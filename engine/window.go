@@ -1,8 +1,13 @@
 package engine
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// Window is a span of event time, in milliseconds: from Start, up to but without End.
+// Window is a span of event time, in milliseconds: from Start, up to but without End. One
+// that would reach beyond what an int64 holds is cut off there, and what comes at
+// math.MaxInt64, which no End is after, counts as a millisecond earlier.
 type Window struct {
 	Start int64 `json:"start"`
 	End   int64 `json:"end"`
@@ -30,20 +35,36 @@ func Tumbling(size time.Duration) Assigner { return Sliding(size, size) }
 func Sliding(size, slide time.Duration) Assigner {
 	length, step := milliseconds("size", size), milliseconds("slide", slide)
 	return Assigner{assign: func(at int64) []Window {
+		at = min(at, math.MaxInt64-1)
 		var windows []Window
-		last := at - (at%step+step)%step // also before 1970
-		for start := last; start > at-length; start -= step {
-			windows = append(windows, Window{start, start + length})
+		for before := (at%step + step) % step; before < length; before += step { // also before 1970
+			windows = append(windows, Window{plus(at, -before), plus(at, length-before)})
 		}
 		return windows
 	}}
 }
 
 // Session windows last from a key's first record until there is none for as long as gap,
-// and no longer: a record that comes exactly gap later is in the next one. It panics unless gap is at least a millisecond.
+// and no longer: a record that comes exactly gap later is in the next one. It panics
+// unless gap is at least a millisecond.
 func Session(gap time.Duration) Assigner {
 	length := milliseconds("gap", gap)
-	return Assigner{merging: true, assign: func(at int64) []Window { return []Window{{at, at + length}} }}
+	return Assigner{merging: true, assign: func(at int64) []Window {
+		at = min(at, math.MaxInt64-1)
+		return []Window{{at, plus(at, length)}}
+	}}
+}
+
+// plus is a moment some milliseconds later or earlier, or the last or first one there is.
+func plus(at, by int64) int64 {
+	sum := at + by
+	switch {
+	case by > 0 && sum < at:
+		return math.MaxInt64
+	case by < 0 && sum > at:
+		return math.MinInt64
+	}
+	return sum
 }
 
 func milliseconds(name string, d time.Duration) int64 {
