@@ -113,6 +113,10 @@
 //   - What a source emitted before it failed is processed, and then its failure surfaces
 //     ([SourceError]); to drop what is queued would make results a matter of chance.
 //     A source begins when its stream is consumed, so that is where all failures surface.
+//   - A panic of a source becomes one of its consumer, as with [iter.Pull]: nobody could
+//     recover it in a goroutine that is the engine's.
+//   - Windows are cut off at the ends of what an int64 holds. To refuse such a record would
+//     end the stream for one strange timestamp, and to wrap would put it into any window.
 //   - Watermarks and windows are registered when consumption begins, one for each: the
 //     watermark of an earlier consumption would make every record late.
 //   - A restore may lower a watermark, since it returns to an earlier time.

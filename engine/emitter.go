@@ -22,7 +22,7 @@ type Emitter[T any] struct {
 func (e *Emitter[T]) Lock() *Fence { return e.lock }
 
 // Emit hands a record to the consumer. It waits, holding the emission lock, while the
-// consumer is [HandOff] records behind. It fails with [ErrStopped] when the
+// queue of [HandOff] records is full. It fails with [ErrStopped] when the
 // consumer or the source has ended, else with the cause of ctx when that is done; the
 // record is lost then.
 func (e *Emitter[T]) Emit(ctx context.Context, record T) error {

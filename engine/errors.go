@@ -24,6 +24,13 @@ var (
 	ErrStopped = errors.New("engine: the stream has ended")
 )
 
+// errNoCoordinator is the answer of a nil [Coordinator] to what needs one.
+var errNoCoordinator = errors.New("engine: there is no coordinator")
+
+// errExited is the failure of a source that neither returned nor panicked, as with t.Fatal:
+// what it emitted is not the whole input.
+var errExited = errors.New("its goroutine was ended by runtime.Goexit")
+
 // SourceError is the failure of a source. What it emitted before has been processed.
 type SourceError struct{ Err error }
 

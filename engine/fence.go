@@ -47,6 +47,11 @@ func (f *Fence) Do(ctx context.Context, body func(ctx context.Context) error) er
 	if err != nil {
 		return err
 	}
+	return f.within(ctx, outer, body)
+}
+
+// within runs body in a hold of its own, and leaves the one that was entered for it.
+func (f *Fence) within(ctx context.Context, outer *hold, body func(ctx context.Context) error) error {
 	inner := &hold{Context: ctx, fence: f, outer: outer}
 	defer func() {
 		// A goroutine of the body may be inside still; nobody comes in after it.

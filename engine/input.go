@@ -2,12 +2,13 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 )
 
-// HandOff is how many records a source may be ahead of its consumer.
+// HandOff is how many records a source may be ahead of the one that its consumer has in
+// hand. That one may wait for the fence still: [Emitter.Emit] can have returned HandOff + 1
+// times before anything is done with the first record.
 const HandOff = 256
 
 // FromSlice is a stream of the elements of a slice. Here as elsewhere a nil coordinator
@@ -38,28 +39,34 @@ func FromSeq[T any](c *Coordinator, records iter.Seq[T]) *Stream[T] {
 // FromSource is a stream of what a function emits, which runs in a goroutine of its own,
 // at most [HandOff] records ahead of the consumer. The input ends when the function
 // returns nil. Its context is cancelled when the consumer ends before it does; it must
-// return then.
+// return then. When it panics, the consumer does, with the same value: as with an error,
+// after what was emitted before. The stack that is printed then is the consumer's.
 func FromSource[T any](c *Coordinator, source func(ctx context.Context, out *Emitter[T]) error) *Stream[T] {
 	return &Stream[T]{coordinator: c, attach: func(_ context.Context, r *run, down operator[T]) error {
 		r.drive = func(ctx context.Context) error {
 			outer := ctx
 			ctx, cancel := context.WithCancel(ctx)
 			out := &Emitter[T]{lock: NewFence(), records: make(chan T, HandOff), stop: ctx.Done()}
-			var failure error
+			failure := errExited
+			var panicked any
 			go func() {
 				defer out.end()
+				defer func() { panicked = recover() }()
 				failure = source(ctx, out)
 			}()
 			defer func() {
 				cancel()
 				for range out.records { // until the source has returned
 				}
+				if panicked != nil {
+					panic(panicked)
+				}
 			}()
 			if err := consume(outer, r, out.records, down); err != nil {
 				return err
 			}
 			if outer.Err() != nil { // which is then why the source ended
-				return cancelled(outer)
+				return context.Cause(outer)
 			}
 			if failure != nil {
 				return &SourceError{Err: failure}
@@ -83,14 +90,10 @@ func consume[T any](ctx context.Context, r *run, records <-chan T, down operator
 		case <-r.alarm():
 			err = r.step(ctx, func(context.Context) error { return nil })
 		case <-ctx.Done():
-			err = cancelled(ctx)
+			err = context.Cause(ctx)
 		}
 		if err != nil {
 			return err
 		}
 	}
-}
-
-func cancelled(ctx context.Context) error {
-	return fmt.Errorf("consume a stream: %w", context.Cause(ctx))
 }

@@ -49,7 +49,8 @@ type clock interface {
 
 // Each consumes the stream: body is called for each record, inside the fence. Each ends
 // when the input does, or with the first error: that of the source as a [SourceError],
-// any other as it is. It does not return before its source has.
+// any other as it is. It does not return before its source has. A panic passes through,
+// that of a source too.
 //
 // When ctx is done, Each ends with the cause, between two records. It refuses with
 // [ErrInFence] to begin inside the fence, which its source must not hold.
@@ -64,7 +65,13 @@ func (s *Stream[T]) Each(ctx context.Context, body func(ctx context.Context, rec
 		end:       func(context.Context) error { return nil },
 	})
 	if err != nil {
-		return errors.Join(err, r.unregister(context.WithoutCancel(ctx)))
+		if cause := context.Cause(ctx); errors.Is(err, cause) {
+			err = cause
+		}
+		if left := r.unregister(context.WithoutCancel(ctx)); left != nil {
+			return errors.Join(err, left)
+		}
+		return err
 	}
 	return r.drive(ctx)
 }
@@ -101,9 +108,14 @@ func (r *run) unregister(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// step does something inside the fence, after what is due by the clock.
+// step does something inside the fence, after what is due by the clock. It fails with the
+// cause of ctx as it is, since Each does.
 func (r *run) step(ctx context.Context, do func(ctx context.Context) error) error {
-	return r.fence.Do(ctx, func(ctx context.Context) error {
+	outer, err := r.fence.enter(ctx)
+	if err != nil {
+		return context.Cause(ctx)
+	}
+	return r.fence.within(ctx, outer, func(ctx context.Context) error {
 		if err := r.tick(ctx); err != nil {
 			return err
 		}

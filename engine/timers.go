@@ -59,7 +59,7 @@ func (t *timers[K]) advance(ctx context.Context, q *queue[K], to int64) error {
 		}
 		// Timers that register one another for ever can be stopped.
 		if to == math.MaxInt64 && ctx.Err() != nil {
-			return fmt.Errorf("timers: %w", context.Cause(ctx))
+			return context.Cause(ctx)
 		}
 	}
 	return nil
