@@ -72,7 +72,9 @@ func (cp *Checkpoint) Keyed(source string) bool {
 
 // Entries yields the state of a source as JSON, by ascending keys, to be stored elsewhere;
 // there are none for a name that the checkpoint does not have. Encoding happens here, not
-// at the cut. It ends at the first value that has no JSON, with its error.
+// at the cut. It ends at the first value that has no JSON, with its error. A key that is not
+// UTF-8 is such an error; in a value, JSON silently replaces what is not by U+FFFD: keep
+// such bytes in a []byte.
 func (cp *Checkpoint) Entries(source string) iter.Seq2[Entry, error] {
 	p, ok := cp.part(source)
 	if !ok {

@@ -21,6 +21,9 @@ type Options struct {
 // Coordinator takes checkpoints of everything that is registered with it, and restores
 // them. All of it happens behind one [Fence]: between two records of a stream, never
 // inside one. Its methods may be called by any number of goroutines.
+//
+// A nil coordinator is none: nothing is registered with it or taken from it, it has no
+// checkpoint to look at, and Trigger, Restore and Adopt fail.
 type Coordinator struct {
 	fence  *Fence
 	retain int
@@ -48,8 +51,9 @@ func NewCoordinator(options *Options) *Coordinator {
 
 // Fence is the snapshot lock: whoever holds it keeps every checkpoint, restore and store
 // write of others waiting. Hold it for bounded work in memory only. Several writes within
-// one [Fence.Do] are in a checkpoint together or not at all.
-func (c *Coordinator) Fence() *Fence { return c.fence }
+// one [Fence.Do] are in a checkpoint together or not at all. That of a nil coordinator is a
+// new one with each call, which keeps nobody waiting.
+func (c *Coordinator) Fence() *Fence { return fenceOf(c) }
 
 // Trigger takes a checkpoint and returns it: complete, retained and the latest. The
 // snapshot functions run one after the other, in one hold of the fence. When one fails
@@ -75,6 +79,9 @@ func (c *Coordinator) Trigger(ctx context.Context) (*Checkpoint, error) {
 // exclusively runs body inside the fence, and refuses when a snapshot or restore function
 // asks for it.
 func (c *Coordinator) exclusively(ctx context.Context, body func(ctx context.Context) error) error {
+	if c == nil {
+		return errNoCoordinator
+	}
 	return c.fence.Do(ctx, func(ctx context.Context) error {
 		if c.busy {
 			return ErrInCut
@@ -119,6 +126,9 @@ func (c *Coordinator) Complete(id int64) { _ = id }
 
 // Latest returns the newest checkpoint, nil before the first.
 func (c *Coordinator) Latest() *Checkpoint {
+	if c == nil {
+		return nil
+	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if len(c.kept) == 0 {
@@ -129,6 +139,9 @@ func (c *Coordinator) Latest() *Checkpoint {
 
 // Get returns a checkpoint, nil when there is none of this id or it is no longer retained.
 func (c *Coordinator) Get(id int64) *Checkpoint {
+	if c == nil {
+		return nil
+	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, cp := range c.kept {
@@ -142,6 +155,9 @@ func (c *Coordinator) Get(id int64) *Checkpoint {
 // Sources returns the names that are registered, in the order of their registration. The
 // slice is the caller's own.
 func (c *Coordinator) Sources() []string {
+	if c == nil {
+		return []string{}
+	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	names := make([]string, len(c.sources))

@@ -25,6 +25,9 @@ type loading struct {
 // NewLoader returns a loader of a checkpoint for [Coordinator.Adopt] of this coordinator.
 func (c *Coordinator) NewLoader(id int64, at time.Time) *Loader {
 	l := &Loader{at: &Checkpoint{id: id, at: at}, codecs: map[string]codec{}, loading: map[string]loading{}}
+	if c == nil {
+		return l
+	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, s := range c.sources {

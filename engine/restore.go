@@ -19,7 +19,9 @@ import (
 func (c *Coordinator) Restore(ctx context.Context, id int64) error {
 	cp := c.Get(id)
 	if cp == nil {
-		return fmt.Errorf("restore %d: %w", id, ErrNoCheckpoint)
+		// Within a cut ErrInCut is the answer, whatever the id.
+		err := c.exclusively(ctx, func(context.Context) error { return ErrNoCheckpoint })
+		return fmt.Errorf("restore %d: %w", id, err)
 	}
 	return c.Adopt(ctx, cp)
 }
@@ -48,6 +50,9 @@ func (c *Coordinator) Adopt(ctx context.Context, cp *Checkpoint) error {
 // What windows had in it is seen here and nowhere else, see [Bucket]. Of stored entries it
 // keeps what a source made of them, so [Read] wants the source's own type.
 func (c *Coordinator) Restored() *Checkpoint {
+	if c == nil {
+		return nil
+	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.restored

@@ -141,6 +141,9 @@ func (c *Coordinator) index(name string) int {
 // its state, and its name is free again. It fails with [ErrNoSource] when the name is not
 // registered.
 func (c *Coordinator) Unregister(ctx context.Context, name string) error {
+	if c == nil {
+		return nil
+	}
 	err := c.exclusively(ctx, func(context.Context) error {
 		i := c.index(name)
 		if i < 0 {
