@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 
 	"github.com/checkpointd/checkpointd/engine"
@@ -48,4 +50,37 @@ func TestALateRecordDoesNotHideTheWindowsThatCloseAfterIt(t *testing.T) {
 		{"k", window{20, 30}, 2}, // with 31, and so without 29
 		{"k", window{20, 30}, 1}, {"k", window{30, 40}, 1},
 	})
+}
+
+func TestItem31_TheLastTimestampIsTheLatestAndNotThatOfTheNewestRecord(t *testing.T) {
+	t.Parallel()
+	type want struct {
+		window engine.Window
+		last   int64
+	}
+	for name, of := range map[string]struct {
+		records  []int
+		assigner engine.Assigner
+		fires    int // with the last record
+		want     want
+	}{
+		"a window":                      {[]int{12, 15, 11}, engine.Tumbling(ms(10)), 3, want{window{10, 20}, 15}},
+		"sessions, the later one first": {[]int{30, 5, 18}, engine.Session(ms(15)), 2, want{window{5, 45}, 30}},
+		"sessions, the later one last":  {[]int{5, 30, 18}, engine.Session(ms(15)), 2, want{window{5, 45}, 30}},
+	} {
+		c := engine.NewCoordinator(nil)
+		keyed := engine.KeyBy(engine.AssignTimestamps(engine.FromSlice(c, of.records), self, nil), func(int) string { return "k" })
+		windows := engine.WindowBy(keyed, of.assigner).TriggeredBy(func() engine.Trigger { return engine.EveryCount(of.fires) })
+		must(t, engine.Count(windows).Each(t.Context(), func(ctx context.Context, _ counted) error {
+			_, err := c.Trigger(ctx)
+			return err
+		}))
+		var got []want
+		for _, b := range read[[]engine.Bucket](t, c.Get(1), "window-1") { // not that of the end
+			got = append(got, want{b.Window, b.LastTimestamp})
+		}
+		if !slices.Equal(got, []want{of.want}) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
 }
