@@ -1,13 +1,9 @@
 package worker
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/checkpointd/checkpointd/engine"
@@ -24,15 +20,17 @@ type Worker struct {
 	// URL is where a server, or a load balancer before several, answers, such as
 	// "http://127.0.0.1:8080". It may have a path.
 	URL string
-	// Job is "default" when empty. Another job exists from its first trigger, recover or
-	// PUT on; Run ends with CodeJobNotFound before, since a mistyped job must not look like
-	// a fresh start.
+	// Job is "default" when empty. It has 1 to 128 letters, digits, '.', '_' and '-', and begins
+	// with a letter or digit. Another job exists from its first trigger, recover or PUT on; Run
+	// ends with CodeJobNotFound before, since a mistyped job must not look like a fresh start.
 	Job string
 	// TaskID names the task: the same in each life of the worker, and of no other task of the
-	// job. It has 1 to 1024 bytes.
+	// job. It has 1 to 1024 bytes of UTF-8, without control characters or white space around it,
+	// and is not ".", ".." or "-".
 	TaskID string
 	// Attempt counts the lives of this task, from 1. When it is set, a former life that is
-	// still about is refused (CodeStaleAttempt) as soon as this one was heard. 0 sends none.
+	// still about is refused (CodeStaleAttempt) as soon as this one was heard. 0 sends none;
+	// the highest is 2^53-1.
 	Attempt int64
 	// RecoveryKey, when set, begins with the recovery of the whole fleet: every worker gives
 	// the same key, a new one for each crash, and all get the same epoch and checkpoint. It has
@@ -44,7 +42,9 @@ type Worker struct {
 	// on from and the task's part of it (see Share and Shared for more), or on a fresh start
 	// with the ID None and no entries. The entries arrive while they are read; they can be
 	// ranged over once, and a connection that breaks meanwhile is resumed where it was. An
-	// error ends Run.
+	// error ends Run, and so does a return without one while there are entries that were not
+	// read: the worker would go on with a part of its state. What is not wanted is read, too,
+	// and passed over.
 	Restore func(ctx context.Context, from Checkpoint, entries Entries) error
 	// Snapshot takes the task's part of a cut, which is what it has got hold of when it returns.
 	// That should be all that it does under the state's lock, such as to copy a map. What it does
@@ -110,7 +110,7 @@ type Worker struct {
 	// must all end with the same checkpoint: see the package's part on finishing.
 	FinalCheckpoint bool
 	// ShutdownTimeout is how long a part may still be handed in when Run's context ends, from
-	// the call of Snapshot to the acknowledgement; 0 or less cuts it off at once. It holds up
+	// the call of Snapshot to the acknowledgement; 0 cuts it off at once. It holds up
 	// nothing else: Work's context ends at once, no further cut is taken, and Run returns when
 	// the part counts, after OnCompleted when it was the last one.
 	ShutdownTimeout time.Duration
@@ -125,10 +125,13 @@ type Worker struct {
 	// StreamTimeout is how long the event stream may take to begin, 10 s when 0. The worker
 	// polls until it has begun.
 	StreamTimeout time.Duration
-	// ExtendBy is how much time a checkpoint is given at least, again and again while an upload
-	// moves on; 60 s when 0, never when negative.
+	// ExtendBy is how much time a checkpoint is given at least, again and again while its upload
+	// moves on; 60 s when 0, never when negative. Only what is being sent is given more: where two
+	// checkpoints are pending, the second one waits for the upload of the first with the deadline
+	// that it has.
 	ExtendBy time.Duration
-	// MaxBackoff is the longest pause before a call that failed is repeated, 5 s when 0.
+	// MaxBackoff is the longest pause before a call that failed is repeated, 5 s when 0. Where the
+	// server asks for a longer one (Retry-After) it is that, up to 30 s.
 	MaxBackoff time.Duration
 	// HTTPClient sends the requests. It must not have a Timeout, which would cut streams off.
 	// Run makes one when it is nil.
@@ -168,36 +171,3 @@ const (
 	ReasonNotIncluded Reason = "not_included"
 	ReasonDeleted     Reason = "deleted"
 )
-
-// settings are a worker's with the defaults filled in.
-func (w *Worker) settings() (Worker, error) {
-	s := *w
-	var faults []error
-	if base, err := url.Parse(s.URL); err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		faults = append(faults, errors.New("worker: URL must begin with http:// or https://"))
-	}
-	if s.TaskID == "" {
-		faults = append(faults, errors.New("worker: TaskID is missing"))
-	}
-	faults = append(faults, s.callbacks())
-	if s.HTTPClient != nil && s.HTTPClient.Timeout != 0 {
-		faults = append(faults, errors.New("worker: HTTPClient must not have a Timeout"))
-	}
-	faults = append(faults, s.Share.check(s.RecoveryKey))
-	if s.FinalCheckpoint && s.Work == nil {
-		faults = append(faults, errors.New("worker: FinalCheckpoint needs Work"))
-	}
-	s.URL = strings.TrimRight(s.URL, "/")
-	s.Job = cmp.Or(s.Job, "default")
-	s.DrainTimeout = cmp.Or(s.DrainTimeout, 30*time.Second)
-	s.PollWait = min(max(cmp.Or(s.PollWait, 30*time.Second), time.Second), time.Minute)
-	s.StreamTimeout = cmp.Or(s.StreamTimeout, 10*time.Second)
-	s.ExtendBy = cmp.Or(s.ExtendBy, time.Minute)
-	s.MaxBackoff = cmp.Or(s.MaxBackoff, 5*time.Second)
-	s.transferPatience = cmp.Or(s.transferPatience, transferPatience)
-	if s.Logger == nil {
-		s.Logger = slog.New(slog.DiscardHandler)
-	}
-	s.Logger = s.Logger.With("job", s.Job, "task", s.TaskID)
-	return s, errors.Join(faults...)
-}
