@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 )
 
 // start brings the state back. A store that is away is waited for; it is never taken for a
@@ -23,6 +24,9 @@ func (r *run) start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if len(r.named) > 0 && !slices.Contains(r.named, r.TaskID) {
+			r.Logger.WarnContext(ctx, "the job names other tasks and not this one; nothing will be asked of it unless a trigger names it", "tasks", r.named[:min(len(r.named), 10)], "of", len(r.named))
+		}
 		r.Logger.InfoContext(ctx, "restoring", "checkpoint", from.ID, "epoch", r.epoch, "bytes", restore.length)
 		return r.restore(ctx, from, restore)
 	}
@@ -35,11 +39,11 @@ func (r *run) origin(ctx context.Context) (Checkpoint, error) {
 	}
 	// First the epoch: should the fleet recover after this, we are told that we are stale,
 	// and not that we are part of what we did not restore.
-	job, err := r.jobStatus(ctx)
+	job, err := r.job(ctx)
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	r.epoch = job.Epoch
+	r.epoch, r.named = job.Status.Epoch, job.Tasks
 	var latest checkpointAnswer
 	err = r.client.surely(ctx, call{method: http.MethodGet, path: "/checkpoints/latest"}, &latest)
 	if isAny(err, CodeNoCompletedCheckpoint) {
@@ -48,23 +52,22 @@ func (r *run) origin(ctx context.Context) (Checkpoint, error) {
 	return latest.checkpoint(), err
 }
 
-// jobStatus is what a worker reads of how its job fares.
-type jobStatus struct {
-	Epoch           int64  `json:"epoch"`
-	LastCompletedID *int64 `json:"lastCompletedId"`
-}
-
-func (r *run) jobStatus(ctx context.Context) (jobStatus, error) {
+// job reads how the job fares.
+func (r *run) job(ctx context.Context) (jobAnswer, error) {
 	var job jobAnswer
 	err := r.client.surely(ctx, call{method: http.MethodGet, path: "/jobs/" + url.PathEscape(r.Job)}, &job)
-	if err != nil {
-		return jobStatus{}, err
-	}
-	return *job.Status, nil
+	return job, err
 }
 
 type jobAnswer struct {
+	// Tasks are the only ones that may acknowledge, none when any may.
+	Tasks  []string   `json:"tasks"`
 	Status *jobStatus `json:"status"`
+}
+
+type jobStatus struct {
+	Epoch           int64  `json:"epoch"`
+	LastCompletedID *int64 `json:"lastCompletedId"`
 }
 
 func (a *jobAnswer) genuine() bool { return a.Status != nil }
@@ -89,15 +92,16 @@ func (r *run) recover(ctx context.Context) (Checkpoint, error) {
 	}
 	// The same key is answered in the same way for a day and longer, so see what has become
 	// of the fleet.
-	job, err := r.jobStatus(ctx)
+	job, err := r.job(ctx)
 	switch {
 	case err != nil:
 		return Checkpoint{}, err
-	case job.Epoch > r.epoch:
-		return Checkpoint{}, r.stale(job.Epoch)
-	case job.LastCompletedID != nil && *job.LastCompletedID > from.ID:
-		return Checkpoint{}, fmt.Errorf("%w: it goes back to checkpoint %d, and %d has completed", ErrRecoveryKeyUsed, from.ID, *job.LastCompletedID)
+	case job.Status.Epoch > r.epoch:
+		return Checkpoint{}, r.stale(job.Status.Epoch)
+	case job.Status.LastCompletedID != nil && *job.Status.LastCompletedID > from.ID:
+		return Checkpoint{}, fmt.Errorf("%w: it goes back to checkpoint %d, and %d has completed", ErrRecoveryKeyUsed, from.ID, *job.Status.LastCompletedID)
 	}
+	r.named = job.Tasks
 	return from, nil
 }
 
@@ -131,9 +135,15 @@ func (r *run) restore(ctx context.Context, from Checkpoint, stream *restoreStrea
 	if err := r.Restore(ctx, from, stream.entries()); err != nil {
 		return fmt.Errorf("restoring from checkpoint %d: %w", from.ID, err)
 	}
-	// A callback that ignored the error would go on with half of its state.
-	if stream.err != nil {
-		return fmt.Errorf("restoring from checkpoint %d: %w", from.ID, stream.err)
+	// A callback that ignored the error, or the rest, would go on with half of its state.
+	err := stream.err
+	if err == nil && stream.left {
+		err = errLeft
+	}
+	if err != nil {
+		return fmt.Errorf("restoring from checkpoint %d: %w", from.ID, err)
 	}
 	return nil
 }
+
+var errLeft = errors.New("the callback returned nil before it had read all entries; read on also where nothing more is wanted, or return an error")

@@ -13,8 +13,9 @@ import (
 // oldest first. When ctx ends it goes on with the one that is being handed in.
 func (r *run) participate(ctx, handing context.Context) error {
 	seen := make(map[int64]bool)
+	known := 0 // of the times at which the stream began
 	for first := true; ; first = false {
-		up, _, changed := r.link.state()
+		up, anew, changed := r.link.state()
 		wait := r.PollWait
 		if up || first {
 			wait = 0
@@ -28,15 +29,15 @@ func (r *run) participate(ctx, handing context.Context) error {
 		if pending == nil {
 			continue // the link has changed
 		}
-		worked := false
-		for _, checkpoint := range pending {
-			if seen[checkpoint.ID] {
-				continue
-			}
-			seen[checkpoint.ID], worked = true, true
-			if err := r.takePart(ctx, handing, checkpoint); err != nil {
-				return err
-			}
+		// A recovery leaves nothing pending, and it may be long until the next trigger.
+		var worked bool
+		if len(pending) > 0 {
+			worked, err = r.takeParts(ctx, handing, pending, seen)
+		} else if wait > 0 || anew != known {
+			known, err = anew, r.lookAtEpoch(ctx)
+		}
+		if err != nil {
+			return err
 		}
 		for id := range seen {
 			if !slices.ContainsFunc(pending, func(c Checkpoint) bool { return c.ID == id }) {
@@ -49,6 +50,29 @@ func (r *run) participate(ctx, handing context.Context) error {
 			return err
 		}
 	}
+}
+
+// takeParts takes part in what was not seen before, and tells whether there was anything.
+func (r *run) takeParts(ctx, handing context.Context, pending []Checkpoint, seen map[int64]bool) (worked bool, _ error) {
+	for _, checkpoint := range pending {
+		if seen[checkpoint.ID] {
+			continue
+		}
+		seen[checkpoint.ID], worked = true, true
+		if err := r.takePart(ctx, handing, checkpoint); err != nil {
+			return worked, err
+		}
+	}
+	return worked, nil
+}
+
+// lookAtEpoch asks whether the fleet has recovered, where no stream has told.
+func (r *run) lookAtEpoch(ctx context.Context) error {
+	job, err := r.job(ctx)
+	if err == nil && job.Status.Epoch > r.epoch {
+		err = r.stale(job.Status.Epoch)
+	}
+	return err
 }
 
 // pollPause is the pause before the next poll when the last one did not wait for anything.

@@ -38,6 +38,8 @@ type restoreStream struct {
 	// err ended the entries.
 	err    error
 	ranged bool
+	// left tells that there may be entries that nobody has read.
+	left bool
 }
 
 // stuckMax is how often a transfer may break off at the same byte: the server does so, too,
@@ -118,6 +120,7 @@ func (s *restoreStream) adopt(response *http.Response) error {
 		if total, err := strconv.ParseInt(response.Header.Get("Checkpoint-Entries"), 10, 64); err == nil {
 			s.total = total
 		}
+		s.left = s.total != 0
 		return nil
 	}
 	if etag != s.etag {
@@ -198,6 +201,7 @@ func (s *restoreStream) entries() Entries {
 		for read := int64(0); ; read++ {
 			entry, err := decodeEntry(lines)
 			if err == io.EOF && (s.total < 0 || s.total == read) {
+				s.left = false
 				return
 			}
 			if err == io.EOF { // a proxy that does not tell where an answer was cut off
@@ -209,7 +213,8 @@ func (s *restoreStream) entries() Entries {
 				return
 			}
 			s.meter.entry()
-			if wanted, more := s.selection.judge(entry); !more || (wanted && !yield(entry, nil)) {
+			wanted, more := s.selection.judge(entry)
+			if s.left = more && read+1 != s.total; !more || (wanted && !yield(entry, nil)) {
 				return
 			}
 		}

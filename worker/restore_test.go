@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"strings"
 	"testing"
@@ -66,6 +67,70 @@ func TestARestoreGoesOnWhereItsConnectionBroke(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"", "bytes=10001-", "bytes=20002-", "bytes=30003-", "bytes=40004-"}, ranges); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestARestoreDoesNotGoOnInAnotherSnapshot(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	handsIn(t, server, "", map[string]string{"task-1": `{"n":1,"m":2}`})
+	for name, alter := range map[string]func(fault.Rule) fault.Rule{
+		"a part of it":  func(r fault.Rule) fault.Rule { return r },
+		"the whole one": func(r fault.Rule) fault.Rule { return r.Rewrite(func(r *http.Request) { r.Header.Del("Range") }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			front := server.Front()
+			front.Script(fault.On(fault.Restore).CutAnswerAfter(10), alter(fault.On(fault.Restore)).Alter(func(answer *http.Response) error {
+				answer.Header.Set("ETag", `"another"`)
+				return nil
+			}))
+			c, _ := restoring(t, server, "task-1")
+			c.URL = front.URL
+			c.Work = func(context.Context) error { return nil } // where it should go on after all
+			if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "is another one than before") || len(c.restored) > 0 {
+				t.Errorf("the worker ended with %v", err)
+			}
+		})
+	}
+}
+
+func TestAWorkerDoesNotGoOnWithAPartOfItsState(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	handsIn(t, server, `{"s":0}`, map[string]string{"full": `{"a":1,"b":2,"c":3}`, "empty": `{}`})
+	for name, with := range map[string]struct {
+		task string
+		read int
+		goes bool
+	}{
+		"nothing is read":             {"full", 0, false},
+		"the last one is missing":     {"full", 2, false},
+		"all but the end":             {"full", 3, true},
+		"there was nothing":           {"empty", 0, true},
+		"nothing of this one's task":  {"unknown", 0, true},
+		"the end is read, in vain":    {"empty", 1, true},
+		"the end is read, after all":  {"full", 4, true},
+		"the end of nothing, in vain": {"unknown", 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCounter(t, server, with.task)
+			c.Restore = func(_ context.Context, from worker.Checkpoint, entries worker.Entries) error {
+				next, stop := iter.Pull2(entries)
+				defer stop()
+				for range with.read {
+					_, _, _ = next()
+				}
+				c.restored <- from
+				return nil
+			}
+			c.Work = func(context.Context) error { return nil }
+			err := c.Run(t.Context())
+			if refused := err != nil && strings.Contains(err.Error(), "before it had read all entries"); refused == with.goes || (with.goes && err != nil) {
+				t.Errorf("the worker ended with %v", err)
+			}
+		})
 	}
 }
 

@@ -13,7 +13,9 @@ type run struct {
 	Worker
 	client client
 	// epoch is the job's at the start of this life. What is of a later one is not for us.
-	epoch  int64
+	epoch int64
+	// named are the job's tasks at the start, none when it names none.
+	named  []string
 	link   *link
 	wake   chan struct{} // capacity 1: something was triggered
 	ledger ledger

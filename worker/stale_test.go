@@ -5,23 +5,33 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/checkpointd/checkpointd/checkpointtest"
+	"github.com/checkpointd/checkpointd/checkpointtest/fault"
 	"github.com/checkpointd/checkpointd/worker"
 )
 
 func TestAWorkerStopsWhenTheFleetHasRecoveredWithoutIt(t *testing.T) {
 	t.Parallel()
-	for name, hearing := range map[string]bool{"hearing of it": true, "by its next message": false} {
+	const idle = time.Minute // too long for a poll to end by itself
+	for name, by := range map[string]struct {
+		stream, trigger bool
+		pollWait        time.Duration
+	}{
+		"hearing of it":             {stream: true, pollWait: idle},
+		"by the next checkpoint":    {trigger: true, pollWait: idle},
+		"by a poll that is in vain": {pollWait: time.Second},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := checkpointtest.Start(t)
 			front := server.Front()
-			if !hearing {
-				front.Script(noStream())
+			if !by.stream {
+				front.Script(fault.On(fault.Events).Refuse("forbidden").Always())
 			}
 			c := newCounter(t, server, "task-1")
-			c.URL = front.URL
+			c.URL, c.PollWait = front.URL, by.pollWait
 			worked := make(chan error, 1)
 			c.Work = func(ctx context.Context) error {
 				<-ctx.Done()
@@ -31,7 +41,7 @@ func TestAWorkerStopsWhenTheFleetHasRecoveredWithoutIt(t *testing.T) {
 			life, _ := c.run(t)
 			takesPart(t, server, c, 3)
 			server.Recover()
-			if !hearing {
+			if by.trigger {
 				server.Trigger("task-1")
 			}
 			err := life.end(t)
@@ -43,6 +53,22 @@ func TestAWorkerStopsWhenTheFleetHasRecoveredWithoutIt(t *testing.T) {
 				t.Errorf("the work was told %v", cause)
 			}
 		})
+	}
+}
+
+func TestAWorkerStopsWhenTheFleetHasRecoveredWhileItsStateCameBack(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	c := newCounter(t, server, "task-1")
+	c.PollWait = time.Minute
+	c.Restore = func(_ context.Context, from worker.Checkpoint, _ worker.Entries) error {
+		server.Recover() // before there is a stream that could tell
+		c.restored <- from
+		return nil
+	}
+	life, _ := c.run(t)
+	if err := life.end(t); !errors.Is(err, worker.CodeStaleEpoch) {
+		t.Errorf("the worker ended with %v", err)
 	}
 }
 

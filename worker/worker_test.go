@@ -1,8 +1,12 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,5 +42,37 @@ func TestAWorkerBeginsWithNothingAndComesBackWithWhatItHandedIn(t *testing.T) {
 	_, from = second.run(t)
 	if diff := cmp.Diff(map[string]int{"a": 1, "<b>\n": 9007199254740993}, second.counts); diff != "" || from.ID != id {
 		t.Errorf("it went on from %+v with %s", from, diff)
+	}
+}
+
+func TestAWorkerWarnsWhenItsJobNamesOtherTasksOnly(t *testing.T) {
+	t.Parallel()
+	const warning = "level=WARN msg=\"the job names other tasks and not this one;"
+	for name, with := range map[string]struct {
+		settings string
+		warnings int
+	}{
+		"others":     {`{"tasks":["task-0","task-2"]}`, 1},
+		"it, too":    {`{"tasks":["task-0","task-1"]}`, 0},
+		"no tasks":   {`{"requiredTaskAcks":1}`, 0},
+		"no setting": {`{}`, 0},
+	} {
+		for _, key := range []string{"", "crash-1"} {
+			t.Run(name+key, func(t *testing.T) {
+				t.Parallel()
+				server := checkpointtest.Start(t)
+				send(t, server, http.MethodPut, "/jobs/default", with.settings)
+				c := newCounter(t, server, "task-1")
+				var log bytes.Buffer
+				c.RecoveryKey, c.Logger = key, slog.New(slog.NewTextHandler(&log, nil))
+				c.Work = func(context.Context) error { return nil }
+				if err := c.Run(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if strings.Count(log.String(), warning) != with.warnings || strings.Contains(log.String(), "task-2") != (with.warnings > 0) {
+					t.Errorf("not %d warnings in\n%s", with.warnings, log.String())
+				}
+			})
+		}
 	}
 }
