@@ -6,6 +6,7 @@
 //	import (
 //		"context"
 //		"log"
+//		"log/slog"
 //		"maps"
 //		"sync"
 //
@@ -15,7 +16,7 @@
 //	func main() {
 //		var lock sync.Mutex
 //		counts := map[string]int{}
-//		w := worker.Worker{URL: "http://127.0.0.1:8080", TaskID: "task-1"}
+//		w := worker.Worker{URL: "http://127.0.0.1:8080", TaskID: "task-1", Logger: slog.Default()}
 //		w.Restore = func(_ context.Context, _ worker.Checkpoint, entries worker.Entries) error {
 //			return worker.IntoMap(counts, entries)
 //		}
@@ -28,7 +29,8 @@
 //		log.Fatal(w.Run(context.Background()))
 //	}
 //
-// Something else triggers: the job's schedule, a cron job, or a call of POST /checkpoints.
+// Something else triggers: the job's schedule, a cron job, or a call of POST /checkpoints. Where
+// nothing seems to happen, the Logger says why: a server that does not answer is waited for.
 //
 // # The cut
 //
@@ -122,7 +124,8 @@
 // connection broke. Where either gets stuck for two minutes, its connection is given up. An answer
 // with status 200 that is not checkpointd's, such as a proxy's page, counts as none. A snapshot
 // that cannot be taken or is refused declines the checkpoint, which ends it for all tasks with
-// the reason. While there is no event stream (a proxy may refuse or hold it), the worker polls;
+// the reason; so does a store without room for it ([CodeStoreFull], status 507), since a repetition
+// makes none. While there is no event stream (a proxy may refuse or hold it), the worker polls;
 // it needs no setting for that.
 //
 // The package imports the standard library only. Package checkpointtest has a server for tests.
