@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/checkpointd/checkpointd/bench/process"
 	"github.com/checkpointd/checkpointd/bench/standin"
 )
 
@@ -88,23 +89,34 @@ func addServer(ctx context.Context, b *bench, s *system, flags ...string) error 
 	if err != nil {
 		return err
 	}
+	return s.awaitAddress(ctx, serverName, p, func(head string) (string, bool) {
+		for line := range strings.Lines(head) {
+			var entry struct {
+				Message string `json:"message"`
+				Address string `json:"address"`
+			}
+			if json.Unmarshal([]byte(line), &entry) == nil && entry.Message == "checkpointd serves" {
+				return entry.Address, true
+			}
+		}
+		return "", false
+	})
+}
+
+// awaitAddress takes a process in that says at its head where it listens.
+func (s *system) awaitAddress(ctx context.Context, name string, p *process.Process, find func(head string) (address string, found bool)) error {
 	s.processes = append(s.processes, p)
 	return p.Await(ctx, func(context.Context) error {
 		head, err := p.Head()
 		if err != nil {
 			return err
 		}
-		for line := range strings.Lines(string(head)) {
-			var entry struct {
-				Message string `json:"message"`
-				Address string `json:"address"`
-			}
-			if json.Unmarshal([]byte(line), &entry) == nil && entry.Message == "checkpointd serves" {
-				s.addresses[serverName] = entry.Address
-				return nil
-			}
+		address, found := find(string(head))
+		if !found {
+			return errors.New("it has not said where it listens")
 		}
-		return errors.New("it has not said where it listens")
+		s.addresses[name] = address
+		return nil
 	})
 }
 
@@ -114,18 +126,9 @@ func withStandIns(ctx context.Context, b *bench, s *system) error {
 	if err != nil {
 		return err
 	}
-	s.processes = append(s.processes, p)
-	return p.Await(ctx, func(context.Context) error {
-		head, err := p.Head()
-		if err != nil {
-			return err
-		}
-		address, _, whole := strings.Cut(string(head), "\n")
-		if !whole {
-			return errors.New("it has not said where it listens")
-		}
-		s.addresses[standInsName] = address
-		return nil
+	return s.awaitAddress(ctx, standInsName, p, func(head string) (string, bool) {
+		address, _, whole := strings.Cut(head, "\n")
+		return address, whole
 	})
 }
 

@@ -3,41 +3,20 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 // writeChunk stores a chunk of an upload. Like a script that reads it may run twice
 // unnoticed, and is sent again until its time is over.
 func (u *upload) writeChunk(ctx context.Context, index int, chunk []byte) error {
-	s := u.store
-	budget := callBudget + time.Duration(len(chunk))*time.Second/bytesPerSecond
-	within, cancel := context.WithTimeout(ctx, budget)
-	defer cancel()
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		// Half of it, so that a swallowed reply leaves time to ask again.
-		attempt, done := context.WithTimeout(within, budget/2)
-		value, sent, err := u.sendChunk(attempt, index, chunk)
-		done()
-		if err == nil {
-			return u.storedChunk(value)
-		}
-		if what, refusal := judge(err, sent); what == decided {
-			return refusal
-		}
-		if sleep(within, pause) {
-			continue
-		}
-		s.health.stale.Store(true)
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return fmt.Errorf("redis %s: %w", writeChunkScript.verb, ctx.Err())
-		}
-		return coordinator.ErrStoreUnavailable(fmt.Errorf("redis %s: %w", writeChunkScript.verb, err))
+	value, _, err := u.store.insist(ctx, writeChunkScript.verb, reads, len(chunk), false, func(ctx context.Context) (any, bool, error) {
+		return u.sendChunk(ctx, index, chunk)
+	})
+	if err != nil {
+		return err
 	}
+	return u.storedChunk(value)
 }
 
 // sendChunk sends a chunk once. Through a script its bytes would be copied into Lua and out of

@@ -146,16 +146,30 @@ func (s *Store) report(job string, r reply, ended []coordinator.Transition) {
 	}
 }
 
-// send is the loop of attempts. args are those of [Store.command]; they may be used again when it
-// has returned. again tells, before and after, that an earlier attempt may have run.
+// send runs a script. args are those of [Store.command]; they may be used again when it has
+// returned. again tells, before and after, that an earlier attempt may have run.
 func (s *Store) send(ctx context.Context, sc *script, how repetition, args []any, again bool) (value any, _ bool, err error) {
-	budget := callBudget + time.Duration(size(args))*time.Second/bytesPerSecond
+	return s.insist(ctx, sc.verb, how, size(args), again, func(ctx context.Context) (any, bool, error) {
+		return s.attempt(ctx, sc, args)
+	})
+}
+
+// insist is the loop of attempts at something that sends so many bytes.
+func (s *Store) insist(
+	ctx context.Context, verb string, how repetition, size int, again bool, attempt func(context.Context) (value any, sent bool, err error),
+) (value any, _ bool, err error) {
+	budget := callBudget + time.Duration(size)*time.Second/bytesPerSecond
 	deadline, patience := time.Now().Add(budget), budget
 	if how != once {
 		// So that a swallowed reply leaves time to ask again.
 		patience = budget / 2
 	}
-	value, sent, err := s.attempt(ctx, patience, sc, args)
+	patiently := func(ctx context.Context) (any, bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return attempt(ctx)
+	}
+	value, sent, err := patiently(ctx)
 	if err == nil {
 		return value, again, nil
 	}
@@ -172,26 +186,24 @@ func (s *Store) send(ctx context.Context, sc *script, how repetition, args []any
 		if what == lost && how == once || !sleep(within, pause) {
 			break
 		}
-		if value, sent, err = s.attempt(within, patience, sc, args); err == nil {
+		if value, sent, err = patiently(within); err == nil {
 			return value, again, nil
 		}
 	}
 	s.health.stale.Store(true)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return nil, again, fmt.Errorf("redis %s: %w", sc.verb, ctx.Err())
+		return nil, again, fmt.Errorf("redis %s: %w", verb, ctx.Err())
 	case again && how != reads:
-		return nil, again, coordinator.ErrOutcomeUnknown(fmt.Errorf("redis %s: %w", sc.verb, err))
+		return nil, again, coordinator.ErrOutcomeUnknown(fmt.Errorf("redis %s: %w", verb, err))
 	default:
-		return nil, again, coordinator.ErrStoreUnavailable(fmt.Errorf("redis %s: %w", sc.verb, err))
+		return nil, again, coordinator.ErrStoreUnavailable(fmt.Errorf("redis %s: %w", verb, err))
 	}
 }
 
 // attempt sends a script once, by its hash, and with its text when the server does not
 // know it. sent tells whether the command reached the connection.
-func (s *Store) attempt(ctx context.Context, patience time.Duration, sc *script, args []any) (value any, sent bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+func (s *Store) attempt(ctx context.Context, sc *script, args []any) (value any, sent bool, err error) {
 	clock := &sentMark{text: s.now()}
 	args[clockAt] = clock
 	cmd := redis.NewCmd(ctx, args...)
