@@ -5,6 +5,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 )
 
 // Defines values for AckStatus.
@@ -80,6 +81,9 @@ const (
 	EventTypeCheckpointDeleted   EventType = "checkpoint.deleted"
 	EventTypeCheckpointExpired   EventType = "checkpoint.expired"
 	EventTypeCheckpointTriggered EventType = "checkpoint.triggered"
+	EventTypeCheckpointUpdated   EventType = "checkpoint.updated"
+	EventTypeJobConfigured       EventType = "job.configured"
+	EventTypeJobDeleted          EventType = "job.deleted"
 	EventTypeJobFailing          EventType = "job.failing"
 	EventTypeJobHealthy          EventType = "job.healthy"
 	EventTypeJobRecoveredEpoch   EventType = "job.recovered_epoch"
@@ -97,6 +101,12 @@ func (e EventType) Valid() bool {
 	case EventTypeCheckpointExpired:
 		return true
 	case EventTypeCheckpointTriggered:
+		return true
+	case EventTypeCheckpointUpdated:
+		return true
+	case EventTypeJobConfigured:
+		return true
+	case EventTypeJobDeleted:
 		return true
 	case EventTypeJobFailing:
 		return true
@@ -176,11 +186,15 @@ func (e HealthStatus) Valid() bool {
 const (
 	LimitNameAckBodyBytes             LimitName = "ackBodyBytes"
 	LimitNameBodyBytes                LimitName = "bodyBytes"
+	LimitNameBufferedBytes            LimitName = "bufferedBytes"
 	LimitNameBulkAcks                 LimitName = "bulkAcks"
+	LimitNameClientShare              LimitName = "clientShare"
 	LimitNameCounter                  LimitName = "counter"
 	LimitNameDescriptionBytes         LimitName = "descriptionBytes"
+	LimitNameHeavyRequests            LimitName = "heavyRequests"
 	LimitNameIdempotencyKeyBytes      LimitName = "idempotencyKeyBytes"
 	LimitNameJobBytes                 LimitName = "jobBytes"
+	LimitNameJobShare                 LimitName = "jobShare"
 	LimitNameKeyBytes                 LimitName = "keyBytes"
 	LimitNameLabelNameBytes           LimitName = "labelNameBytes"
 	LimitNameLabelValueBytes          LimitName = "labelValueBytes"
@@ -191,14 +205,18 @@ const (
 	LimitNameObjectUploadBytes        LimitName = "objectUploadBytes"
 	LimitNamePartBytes                LimitName = "partBytes"
 	LimitNameReasonBytes              LimitName = "reasonBytes"
+	LimitNameRequests                 LimitName = "requests"
 	LimitNameRequiredTaskAcks         LimitName = "requiredTaskAcks"
+	LimitNameRestores                 LimitName = "restores"
 	LimitNameSharedBytes              LimitName = "sharedBytes"
 	LimitNameSharedKeys               LimitName = "sharedKeys"
 	LimitNameSnapshotDocumentBytes    LimitName = "snapshotDocumentBytes"
+	LimitNameStreams                  LimitName = "streams"
 	LimitNameTaskIDBytes              LimitName = "taskIdBytes"
 	LimitNameTasks                    LimitName = "tasks"
 	LimitNameTasksPerCheckpoint       LimitName = "tasksPerCheckpoint"
 	LimitNameTimeoutMs                LimitName = "timeoutMs"
+	LimitNameUploads                  LimitName = "uploads"
 	LimitNameValueBytes               LimitName = "valueBytes"
 )
 
@@ -209,15 +227,23 @@ func (e LimitName) Valid() bool {
 		return true
 	case LimitNameBodyBytes:
 		return true
+	case LimitNameBufferedBytes:
+		return true
 	case LimitNameBulkAcks:
+		return true
+	case LimitNameClientShare:
 		return true
 	case LimitNameCounter:
 		return true
 	case LimitNameDescriptionBytes:
 		return true
+	case LimitNameHeavyRequests:
+		return true
 	case LimitNameIdempotencyKeyBytes:
 		return true
 	case LimitNameJobBytes:
+		return true
+	case LimitNameJobShare:
 		return true
 	case LimitNameKeyBytes:
 		return true
@@ -239,13 +265,19 @@ func (e LimitName) Valid() bool {
 		return true
 	case LimitNameReasonBytes:
 		return true
+	case LimitNameRequests:
+		return true
 	case LimitNameRequiredTaskAcks:
+		return true
+	case LimitNameRestores:
 		return true
 	case LimitNameSharedBytes:
 		return true
 	case LimitNameSharedKeys:
 		return true
 	case LimitNameSnapshotDocumentBytes:
+		return true
+	case LimitNameStreams:
 		return true
 	case LimitNameTaskIDBytes:
 		return true
@@ -254,6 +286,8 @@ func (e LimitName) Valid() bool {
 	case LimitNameTasksPerCheckpoint:
 		return true
 	case LimitNameTimeoutMs:
+		return true
+	case LimitNameUploads:
 		return true
 	case LimitNameValueBytes:
 		return true
@@ -279,6 +313,7 @@ const (
 	ProblemCodeInvalidJSON              ProblemCode = "invalid_json"
 	ProblemCodeInvalidParameter         ProblemCode = "invalid_parameter"
 	ProblemCodeInvalidRequest           ProblemCode = "invalid_request"
+	ProblemCodeJobNotEmpty              ProblemCode = "job_not_empty"
 	ProblemCodeJobNotFound              ProblemCode = "job_not_found"
 	ProblemCodeKeyNotFound              ProblemCode = "key_not_found"
 	ProblemCodeLimitExceeded            ProblemCode = "limit_exceeded"
@@ -287,6 +322,7 @@ const (
 	ProblemCodeNoCompletedCheckpoint    ProblemCode = "no_completed_checkpoint"
 	ProblemCodeNotAcceptable            ProblemCode = "not_acceptable"
 	ProblemCodeNotFound                 ProblemCode = "not_found"
+	ProblemCodeNotReplicated            ProblemCode = "not_replicated"
 	ProblemCodeOutcomeUnknown           ProblemCode = "outcome_unknown"
 	ProblemCodeOverloaded               ProblemCode = "overloaded"
 	ProblemCodePartChanged              ProblemCode = "part_changed"
@@ -344,6 +380,8 @@ func (e ProblemCode) Valid() bool {
 		return true
 	case ProblemCodeInvalidRequest:
 		return true
+	case ProblemCodeJobNotEmpty:
+		return true
 	case ProblemCodeJobNotFound:
 		return true
 	case ProblemCodeKeyNotFound:
@@ -359,6 +397,8 @@ func (e ProblemCode) Valid() bool {
 	case ProblemCodeNotAcceptable:
 		return true
 	case ProblemCodeNotFound:
+		return true
+	case ProblemCodeNotReplicated:
 		return true
 	case ProblemCodeOutcomeUnknown:
 		return true
@@ -679,8 +719,7 @@ type BulkAckItem struct {
 	// Status What became of one acknowledgement.
 	Status AckStatus `json:"status"`
 
-	// Code The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized and
-	// too_many_requests are reserved: this version never answers them.
+	// Code The closed list of error codes; docs/errors.md says what each asks of the caller.
 	Code *ProblemCode `json:"code,omitempty"`
 }
 
@@ -802,6 +841,9 @@ type CheckpointUpdate struct {
 
 	// Pinned Keep it from retention and cleanup.
 	Pinned *bool `json:"pinned,omitempty"`
+
+	// Repaired True takes the mark of damage away, so that the checkpoint may be the latest again, if all that it holds is there with its length; else 409 `snapshot_damaged`.
+	Repaired *bool `json:"repaired,omitempty"`
 }
 
 // CleanupRequest How many checkpoints to keep.
@@ -907,7 +949,7 @@ type Event struct {
 	// Example: 0-17
 	ID *EventID `json:"id,omitempty"`
 
-	// Type What happened.
+	// Type What happened. `checkpoint.updated` is a change of labels, description or pin, `job.configured` one of the settings.
 	Type EventType `json:"type"`
 
 	// Job The job.
@@ -968,6 +1010,16 @@ type Event struct {
 	//
 	// Example: 2
 	ConsecutiveFailures *ConsecutiveFailures `json:"consecutiveFailures,omitempty"`
+
+	// Pinned Whether it is pinned now, for checkpoint.updated.
+	Pinned *bool `json:"pinned,omitempty"`
+
+	// By The name of the token in which it was asked for. Absent for what workers, deadlines, retention and the schedule bring
+	// about, and where the server demands no tokens.
+	//
+	//
+	// Example: ops
+	By *string `json:"by,omitempty"`
 }
 
 // EventGap The data of a `gap`: what lies between these two places of the job's log is not known.
@@ -993,8 +1045,21 @@ type EventGap struct {
 // Example: 0-17
 type EventID = string
 
-// EventType What happened.
+// EventType What happened. `checkpoint.updated` is a change of labels, description or pin, `job.configured` one of the settings.
 type EventType string
+
+// ExportLine One line of an export. `type` is `job`, `checkpoint`, `task` or `end`; a line without it is one of the restore of
+// the checkpoint before it (EntryLine).
+//
+// Example: {"acknowledgedAt":1750000000000,"bytes":54,"digest":"sha256:0cd0fd4ae5ef2e4a1a2d1ff0e8d2a2c3a8f19e4bb8ed5d2fdb7e2f3c1e0e4d5a","entries":1,"status":"acknowledged","taskId":"task-1","type":"task"}
+type ExportLine struct {
+	// Type What the line is.
+	Type                 *string                `json:"type,omitempty"`
+	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
+// ExportLines Lines of ExportLine, each ended by a line feed.
+type ExportLines = string
 
 // ExtendRequest How much more time.
 type ExtendRequest struct {
@@ -1318,6 +1383,30 @@ type Limits struct {
 
 	// IdempotencyKeyBytes Bytes of an Idempotency-Key.
 	IdempotencyKeyBytes int64 `json:"idempotencyKeyBytes"`
+
+	// Requests Small requests that are served at once.
+	Requests int64 `json:"requests"`
+
+	// HeavyRequests Requests that take several steps in the store, or much memory, at once.
+	HeavyRequests int64 `json:"heavyRequests"`
+
+	// Uploads Uploads at once.
+	Uploads int64 `json:"uploads"`
+
+	// Restores Restores at once.
+	Restores int64 `json:"restores"`
+
+	// Streams Event streams, and requests that wait for something, at once.
+	Streams int64 `json:"streams"`
+
+	// BufferedBytes Bytes of memory that large bodies, values and answers take together.
+	BufferedBytes int64 `json:"bufferedBytes"`
+
+	// JobShare Per cent of these that one job may hold when nobody else holds any.
+	JobShare int64 `json:"jobShare"`
+
+	// ClientShare The same for one client, by the name of its token, else by its address.
+	ClientShare int64 `json:"clientShare"`
 }
 
 // ListCursor Where a list goes on.
@@ -1362,8 +1451,7 @@ type Problem struct {
 	// Instance Names this very request; it is in the server's log.
 	Instance string `json:"instance"`
 
-	// Code The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized and
-	// too_many_requests are reserved: this version never answers them.
+	// Code The closed list of error codes; docs/errors.md says what each asks of the caller.
 	Code ProblemCode `json:"code"`
 
 	// Errors The wrong places of the request.
@@ -1388,8 +1476,7 @@ type Problem struct {
 	Limit *LimitName `json:"limit,omitempty"`
 }
 
-// ProblemCode The closed list of error codes; docs/errors.md says what each asks of the caller. unauthorized and
-// too_many_requests are reserved: this version never answers them.
+// ProblemCode The closed list of error codes; docs/errors.md says what each asks of the caller.
 type ProblemCode string
 
 // ProblemError One wrong place of a request. A parameter, a pointer or a line says where.
@@ -1481,7 +1568,7 @@ type RestoreRecord struct {
 	// Finished Whether all bytes that were asked for went out.
 	Finished bool `json:"finished"`
 
-	// By Who asked, by address and User-Agent.
+	// By Who asked, by the name of the token, where the server demands one, address and User-Agent.
 	//
 	// Example: 192.0.2.7 curl/8.14.1
 	By *string `json:"by,omitempty"`
@@ -1617,6 +1704,11 @@ type SnapshotSummary struct {
 	//
 	// Example: sha256:d7c4f3a6f8fc90a795da4c485f772fc1504bf921f37ad37e3ae79facfe09f8e9
 	Digest *Digest `json:"digest,omitempty"`
+
+	// Damage What was found missing or not as it was recorded; absent when nothing is known to be. A damaged checkpoint is not the latest, whatever its id, and is kept until it is deleted.
+	//
+	// Example: the part of task "task-1"
+	Damage *string `json:"damage,omitempty"`
 }
 
 // StateObject Entries as an object, in order; any keys, any JSON values.
@@ -2051,6 +2143,9 @@ type Triggered = Checkpoint
 
 // TriggeredBefore One consistent cut of a job.
 type TriggeredBefore = Checkpoint
+
+// Unauthorized Why a request failed, RFC 9457.
+type Unauthorized = Problem
 
 // Unavailable Why a request failed, RFC 9457.
 type Unavailable = Problem
@@ -2565,3 +2660,71 @@ type PatchJobJSONRequestBody = JobSettings
 
 // PutJobJSONRequestBody defines body for PutJob for application/json ContentType.
 type PutJobJSONRequestBody = JobSettings
+
+// Getter for additional properties for ExportLine. Returns the specified
+// element and whether it was found
+func (a ExportLine) Get(fieldName string) (value interface{}, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for ExportLine
+func (a *ExportLine) Set(fieldName string, value interface{}) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string]interface{})
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for ExportLine to handle AdditionalProperties
+func (a *ExportLine) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["type"]; found {
+		err = json.Unmarshal(raw, &a.Type)
+		if err != nil {
+			return fmt.Errorf("error reading 'type': %w", err)
+		}
+		delete(object, "type")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string]interface{})
+		for fieldName, fieldBuf := range object {
+			var fieldVal interface{}
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for ExportLine to handle AdditionalProperties
+func (a ExportLine) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	if a.Type != nil {
+		object["type"], err = json.Marshal(a.Type)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'type': %w", err)
+		}
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}

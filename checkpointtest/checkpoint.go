@@ -95,6 +95,9 @@ func (s *Server) call(method, path string, body, into any) {
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
+	if s.settings.token != "" {
+		request.Header.Set("Authorization", "Bearer "+s.settings.token)
+	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 90 * time.Second}
 	response, err := client.Do(request)
 	if err != nil {

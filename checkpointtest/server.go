@@ -2,6 +2,8 @@ package checkpointtest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -60,8 +62,10 @@ func (s *Server) Close() {
 	s.t.Helper()
 	s.closeFronts()
 	s.Stop()
-	if err := os.RemoveAll(s.settings.Data); err != nil {
-		s.t.Fatalf("checkpointtest: %v", err)
+	for _, path := range []string{s.settings.Data, s.settings.Tokens} {
+		if err := os.RemoveAll(path); err != nil {
+			s.t.Fatalf("checkpointtest: %v", err)
+		}
 	}
 }
 
@@ -93,16 +97,37 @@ func (noTest) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, arg
 
 func newServer(t reporter, log io.Writer, folder string, options []Option) *Server {
 	t.Helper()
-	s := &Server{t: t, log: log, settings: settings{server.Config{
+	s := &Server{t: t, log: log, settings: settings{Config: server.Config{
 		Listen: "127.0.0.1:0", Data: folder, KeyPrefix: "checkpoint:",
 		RequiredTaskAcks: 1, CheckpointTimeout: time.Minute, CheckpointsToKeep: 5, MaxConcurrentCheckpoints: 16,
 		EventsToKeep: 10_000, MaxPart: 4 << 30, DrainTimeout: drainTimeout, LogLevel: "warn", LogFormat: "json",
+		Bounds: server.DefaultBounds(),
 	}}}
 	for _, option := range options {
 		option(&s.settings)
 	}
+	s.askForToken()
 	s.Restart()
 	return s
+}
+
+// askForToken writes the tokens file beside the data, in which the store allows nothing else.
+func (s *Server) askForToken() {
+	s.t.Helper()
+	if s.settings.token == "" {
+		return
+	}
+	text, err := json.Marshal(map[string]any{"tokens": []any{map[string]any{
+		"name": "test", "sha256": fmt.Sprintf("%x", sha256.Sum256([]byte(s.settings.token))),
+		"roles": []string{"trigger", "ack", "state", "read", "admin", "events"},
+	}}})
+	if err == nil {
+		s.settings.Tokens = s.settings.Data + ".tokens.json"
+		err = os.WriteFile(s.settings.Tokens, text, 0o600)
+	}
+	if err != nil {
+		s.t.Fatalf("checkpointtest: %v", err)
+	}
 }
 
 // Stop takes the server away as a stop of its process does: who waits for events is sent

@@ -34,13 +34,15 @@ type language struct {
 	carries string
 	// extends tells that it asks for more time while it uploads, so that nothing expires under it.
 	extends bool
+	// environment is added to that of the test.
+	environment []string
 	// checkpoints is how many it takes part in while it is killed.
 	checkpoints int
 }
 
 var languages = map[string]language{
 	"python": {
-		file: "python/worker.py", runtime: "python3", required: true, lines: 39, checkpoints: 40,
+		file: "python/worker.py", runtime: "python3", required: true, lines: 40, checkpoints: 40,
 		command:  []string{"python3"},
 		snapshot: `            state["count"] += 1`,
 		failing: `            if not globals().get("failed"):
@@ -195,6 +197,7 @@ func (t leg) run(arguments []string, url, task string) *life {
 	t.Helper()
 	life := &life{done: make(chan struct{})}
 	life.command = exec.CommandContext(context.WithoutCancel(t.Context()), arguments[0], append(arguments[1:], url, task)...)
+	life.command.Env = append(os.Environ(), t.environment...)
 	life.command.Stdout, life.command.Stderr = &life.said, &life.said
 	if err := life.command.Start(); err != nil {
 		t.Fatal(err)

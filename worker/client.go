@@ -24,6 +24,7 @@ const callTimeout = 30 * time.Second
 type client struct {
 	base   string
 	job    string
+	token  string // empty: none is sent
 	http   *http.Client
 	log    *slog.Logger
 	policy backoff
@@ -57,6 +58,9 @@ func (c *client) request(ctx context.Context, method, path string, query url.Val
 	request, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
 		return nil, fmt.Errorf("making a request: %w", err)
+	}
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	return request, nil
 }

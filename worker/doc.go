@@ -44,6 +44,8 @@
 //
 // Without a RecoveryKey a worker comes back by itself, to its part of the latest completed
 // checkpoint, while the others go on. That is right where tasks do not depend on each other.
+// What its former life had sent may still arrive, and complete a newer checkpoint than the one
+// that this life came back to: who must never fall behind a completed checkpoint recovers.
 // Where they do, all workers are ended when one ends and begin again with a RecoveryKey that
 // was never used before, the same for all:
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"strconv"
@@ -81,8 +82,8 @@ func problemOf(response *http.Response) error {
 		*p = Problem{Detail: firstLine(string(text))}
 	}
 	p.Status = response.StatusCode
-	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		p.RetryAfter = time.Duration(seconds) * time.Second
+	if seconds, err := strconv.ParseInt(response.Header.Get("Retry-After"), 10, 64); err == nil && seconds > 0 {
+		p.RetryAfter = time.Duration(min(seconds, math.MaxInt64/int64(time.Second))) * time.Second
 	}
 	return p
 }

@@ -228,5 +228,8 @@ func decodeEntry(lines *json.Decoder) (Entry, error) {
 		Value  json.RawMessage `json:"value"`
 	}
 	err := lines.Decode(&line)
-	return Entry{TaskID: line.TaskID, Key: line.Key, Value: line.Value}, err //nolint:wrapcheck // io.EOF
+	if err == nil && (line.Key == "" || line.Value == nil) {
+		err = errors.New("a line of the restore is no entry")
+	}
+	return Entry{TaskID: line.TaskID, Key: line.Key, Value: line.Value}, err
 }

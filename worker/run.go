@@ -58,7 +58,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		r.HTTPClient = &http.Client{Transport: transport}
 	}
 	r.client = client{
-		base: r.URL, job: r.Job, http: r.HTTPClient, log: r.Logger,
+		base: r.URL, job: r.Job, token: r.Token, http: r.HTTPClient, log: r.Logger,
 		policy: backoff{min: min(100*time.Millisecond, r.MaxBackoff), max: r.MaxBackoff},
 	}
 	if err := r.start(ctx); err != nil {

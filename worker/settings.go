@@ -40,6 +40,7 @@ func (w *Worker) check() error {
 		text string
 	}{
 		{isBase(w.URL), "URL must begin with http:// or https:// and name a host"},
+		{w.Token == "" || tokenPattern.MatchString(w.Token), "Token must be visible ASCII characters"},
 		{jobPattern.MatchString(w.Job), "Job must be 1 to 128 letters, digits, '.', '_' and '-', and begin with a letter or digit"},
 		{isTaskID(w.TaskID), `TaskID must be 1 to 1024 bytes of UTF-8 without control characters or white space around it, and not ".", ".." or "-"`},
 		{w.Attempt >= 0 && w.Attempt <= attemptMax, "Attempt must be 0 to 2^53-1"},
@@ -65,8 +66,9 @@ const (
 )
 
 var (
-	jobPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-	keyPattern = regexp.MustCompile(`^[!-~]{1,255}$`)
+	jobPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	tokenPattern = regexp.MustCompile(`^[!-~]+$`)
+	keyPattern   = regexp.MustCompile(`^[!-~]{1,255}$`)
 )
 
 func isBase(address string) bool {

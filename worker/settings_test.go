@@ -20,6 +20,7 @@ func TestAWorkerWhoseSettingsAreOutOfRangeDoesNotStartAndNamesTheField(t *testin
 			func(w *worker.Worker) { w.URL = "http://" },
 		},
 		"Job":             {func(w *worker.Worker) { w.Job = "a b" }, func(w *worker.Worker) { w.Job = "-a" }, func(w *worker.Worker) { w.Job = strings.Repeat("j", 129) }},
+		"Token":           {func(w *worker.Worker) { w.Token = "a b" }, func(w *worker.Worker) { w.Token = "secret\n" }},
 		"Attempt":         {func(w *worker.Worker) { w.Attempt = -1 }, func(w *worker.Worker) { w.Attempt = 1 << 53 }},
 		"Restore":         {func(w *worker.Worker) { w.Restore = nil }},
 		"DrainTimeout":    {func(w *worker.Worker) { w.DrainTimeout = -1 }},

@@ -20,6 +20,11 @@ type Worker struct {
 	// URL is where a server, or a load balancer before several, answers, such as
 	// "http://127.0.0.1:8080". It may have a path.
 	URL string
+	// Token is the secret that a server with tokens asks for, in visible ASCII characters; empty,
+	// none is sent. It needs the roles ack and read, events to follow the stream instead of
+	// polling, and trigger with a RecoveryKey. Whoever listens on the way can read it, unless URL is
+	// https. Run ends with CodeUnauthorized or CodeForbidden where it does not do.
+	Token string
 	// Job is "default" when empty. It has 1 to 128 letters, digits, '.', '_' and '-', and begins
 	// with a letter or digit. Another job exists from its first trigger, recover or PUT on; Run
 	// ends with CodeJobNotFound before, since a mistyped job must not look like a fresh start.

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/server"
 )
 
 var update = flag.Bool("update", false, "rewrite the flag table of README.md")
@@ -98,5 +99,8 @@ func TestTheFlagsDefaultsAreTheDomains(t *testing.T) {
 	config := defaults(t)
 	if got, want := config.Settings(), coordinator.DefaultSettings(); got != want {
 		t.Errorf("flags give %+v, the domain %+v", got, want)
+	}
+	if got, want := config.Bounds, server.DefaultBounds(); got != want {
+		t.Errorf("flags give %+v, the bounds by themselves are %+v", got, want)
 	}
 }

@@ -40,12 +40,16 @@ type step struct{ script, output string }
 
 var block = regexp.MustCompile("(?s)```(sh|json|text)\n(.*?)```")
 
-// walkthrough reads the steps between the mark and the next one.
-func walkthrough(t *testing.T) []step {
+// readSteps reads the steps of a page between a mark and the next one.
+func readSteps(t *testing.T, path, mark string) []step {
 	t.Helper()
-	_, rest, found := strings.Cut(readme(t), "<!-- run: walkthrough -->")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "<!-- run: "+mark+" -->")
 	if !found {
-		t.Fatal("README.md has no walk-through")
+		t.Fatalf("%s has nothing to run as %s", path, mark)
 	}
 	rest, _, _ = strings.Cut(rest, "<!-- run: ")
 	var steps []step
@@ -65,25 +69,32 @@ func shown(output string) *regexp.Regexp {
 	return regexp.MustCompile(`(?s)^` + strings.ReplaceAll(quoted, "…", ".*") + `$`)
 }
 
-func TestTheReadmesWalkThroughWorksAsPrinted(t *testing.T) {
-	t.Parallel()
+// needTools skips a test that runs what a page shows where that is not possible.
+func needTools(t *testing.T) {
+	t.Helper()
 	for _, tool := range []string{"sh", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("the walk-through was not run: %s is not installed", tool)
+			t.Skipf("what the page shows was not run: %s is not installed", tool)
 		}
 	}
+}
+
+func TestTheReadmesWalkThroughWorksAsPrinted(t *testing.T) {
+	t.Parallel()
+	needTools(t)
+	walkthrough := readSteps(t, readmePath, "walkthrough")
 	t.Run("on the embedded store", func(t *testing.T) {
 		t.Parallel()
 		config := defaults(t)
 		config.Data = t.TempDir()
-		walk(t, start(t, config))
+		walk(t, walkthrough, 6, map[string]string{"127.0.0.1:8080": start(t, config)})
 	})
 	t.Run("on two replicas over one Redis, in turn", func(t *testing.T) {
 		t.Parallel()
 		redis := redistest.Start(t, redistest.Options{Own: true})
 		config := defaults(t)
 		config.Redis, config.KeyPrefix = redis.URL, redis.Prefix
-		walk(t, start(t, config), start(t, config))
+		walk(t, walkthrough, 6, map[string]string{"127.0.0.1:8080": start(t, config)}, map[string]string{"127.0.0.1:8080": start(t, config)})
 	})
 }
 
@@ -106,17 +117,19 @@ func start(t *testing.T, config server.Config) string {
 	return s.Addr()
 }
 
-// walk takes the steps of the README, each on the next of the servers.
-func walk(t *testing.T, addresses ...string) {
+// walk takes the steps of a page, at least so many, each with the next of the replacements of what the page names.
+func walk(t *testing.T, steps []step, least int, places ...map[string]string) {
 	t.Helper()
-	steps := walkthrough(t)
-	if len(steps) < 6 {
-		t.Fatalf("README.md has only %d steps", len(steps))
+	if len(steps) < least {
+		t.Fatalf("the page has only %d steps", len(steps))
 	}
 	for i, step := range steps {
+		script := step.script
+		for printed, place := range places[i%len(places)] {
+			script = strings.ReplaceAll(script, printed, place)
+		}
 		// Answers end without a line break, so each call gets one for the comparison.
-		script := strings.ReplaceAll(step.script, "127.0.0.1:8080", addresses[i%len(addresses)])
-		script = "curl() { command curl -w '\\n' \"$@\"; }\n" + script
+		script = "curl() { command curl -w '\\n' \"$@\"; }\ncheckpointd() { " + asMain + "=1 '" + os.Args[0] + "' \"$@\"; }\n" + script
 		command := exec.CommandContext(t.Context(), "sh", "-eu", "-c", script)
 		var output, complaint bytes.Buffer
 		command.Stdout, command.Stderr = &output, &complaint
@@ -130,7 +143,7 @@ func walk(t *testing.T, addresses ...string) {
 			}
 		}
 		if got := strings.Join(lines, "\n"); !shown(step.output).MatchString(got) {
-			t.Fatalf("%s\nprinted\n%s\nbut README.md shows\n%s", step.script, got, step.output)
+			t.Fatalf("%s\nprinted\n%s\nbut the page shows\n%s", step.script, got, step.output)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 func main() {
 	var count atomic.Int64
-	w := worker.Worker{URL: os.Args[1], TaskID: os.Args[2], Logger: slog.Default()}
+	w := worker.Worker{URL: os.Args[1], TaskID: os.Args[2], Token: os.Getenv("CHECKPOINTD_TOKEN"), Logger: slog.Default()}
 	w.Restore = func(_ context.Context, from worker.Checkpoint, entries worker.Entries) error {
 		state := map[string]int64{}
 		err := worker.IntoMap(state, entries)

@@ -107,6 +107,8 @@ public class Worker {
     List<Map<String, Object>> call(String method, String path, List<?> lines, String media) throws InterruptedException {
         var body = lines.stream().map(line -> Json.write(line) + "\n").collect(Collectors.joining());
         var request = HttpRequest.newBuilder(URI.create(url + path)).timeout(Duration.ofSeconds(90));
+        var token = System.getenv("CHECKPOINTD_TOKEN");
+        if (token != null) request.header("Authorization", "Bearer " + token);
         if (body.isEmpty()) request.method(method, BodyPublishers.noBody());
         else request.method(method, BodyPublishers.ofString(body)).header("Content-Type", media);
         while (true) {

@@ -4,6 +4,7 @@ const [url, name, attempt] = process.argv.slice(2)
 const task = encodeURIComponent(name)
 const state = new Map([['count', 0]])
 const ENDED = ['checkpoint_completed', 'checkpoint_expired', 'checkpoint_aborted', 'checkpoint_deleted', 'checkpoint_not_found']
+const auth = process.env.CHECKPOINTD_TOKEN ? { Authorization: `Bearer ${process.env.CHECKPOINTD_TOKEN}` } : {}
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 
 class Refused extends Error {
@@ -19,7 +20,7 @@ async function call(method, path, lines, media = 'application/json') {
   for (;;) {
     let answer, text, retryAfter
     try {
-      const headers = body === undefined ? {} : { 'Content-Type': media }
+      const headers = body === undefined ? auth : { 'Content-Type': media, ...auth }
       answer = await fetch(url + path, { method, body, headers, signal: AbortSignal.timeout(90_000) })
       retryAfter = Number(answer.headers.get('Retry-After')) * 1000
       text = await answer.text()
@@ -40,7 +41,7 @@ async function listen() {
     const silence = new AbortController()
     const timer = setTimeout(() => silence.abort(), 45_000)
     try {
-      const stream = await fetch(`${url}/events?type=checkpoint.triggered`, { signal: silence.signal })
+      const stream = await fetch(`${url}/events?type=checkpoint.triggered`, { headers: auth, signal: silence.signal })
       if (!stream.ok) throw new Error(stream.statusText)
       for await (const _ of stream.body) {
         listening = true // only now: a proxy may keep a stream to itself

@@ -1,15 +1,16 @@
 """worker.py URL TASK [ATTEMPT]: goes on from the latest checkpoint, waits for the next ones, hands its state in."""
-import http.client, json, sys, time
+import http.client, json, os, sys, time
 from urllib import parse, request
 
 url, name = sys.argv[1:3]
-task, state = parse.quote(name, safe=""), {"count": 0}
+task, state, token = parse.quote(name, safe=""), {"count": 0}, os.environ.get("CHECKPOINTD_TOKEN")
+auth = {"Authorization": "Bearer " + token} if token else {}
 
 
 def call(method, path, lines=(), media="application/json"):
     """Sends and receives lines of JSON, and waits for a server or store that is away: that says nothing of checkpoints."""
     body = "".join(json.dumps(line) + "\n" for line in lines).encode() or None
-    sent = request.Request(url + path, body, {"Content-Type": media}, method=method)
+    sent = request.Request(url + path, body, {"Content-Type": media, **auth}, method=method)
     while True:
         try:
             with request.urlopen(sent, timeout=90) as answer:

@@ -70,7 +70,7 @@ type AckResult struct {
 func (c *Coordinator) Acknowledge(ctx context.Context, job string, id int64, item AckItem) (AckOutcome, error) {
 	var f faults
 	f.ref(job, id)
-	f.ack("", item)
+	f.ack(-1, &item)
 	if err := f.err(); err != nil {
 		return AckOutcome{}, err
 	}
@@ -94,8 +94,8 @@ func (c *Coordinator) AcknowledgeAll(ctx context.Context, job string, id int64, 
 	if len(items) == 0 {
 		f.body("/acks", ViolationError("The list must have at least one acknowledgement."))
 	}
-	for i, item := range items {
-		f.ack(fmt.Sprintf("/acks/%d", i), item)
+	for i := range items {
+		f.ack(i, &items[i])
 		if len(f.fields) >= maxFaults {
 			break
 		}
@@ -124,8 +124,8 @@ func (c *Coordinator) AcknowledgeAll(ctx context.Context, job string, id int64, 
 }
 
 func (c *Coordinator) acknowledge(ctx context.Context, job string, id int64, items []AckItem) (AckResult, error) {
-	for _, item := range items {
-		if err := c.checkPart(item); err != nil {
+	for i := range items {
+		if err := c.checkPart(&items[i]); err != nil {
 			return AckResult{}, err
 		}
 	}
@@ -145,7 +145,7 @@ func (c *Coordinator) acknowledge(ctx context.Context, job string, id int64, ite
 }
 
 // checkPart holds a part that came with its acknowledgement to the limit of uploads.
-func (c *Coordinator) checkPart(item AckItem) error {
+func (c *Coordinator) checkPart(item *AckItem) error {
 	limit := c.settings.MaxPartBytes
 	if item.Part == nil || limit <= 0 || int64(len(item.Part.Content)) <= limit {
 		return nil
@@ -153,15 +153,24 @@ func (c *Coordinator) checkPart(item AckItem) error {
 	return ErrTooLarge("partBytes", limit, fmt.Sprintf("The part of task %q has %d restore bytes", item.TaskID, len(item.Part.Content)))
 }
 
-// ack adds the faults of one acknowledgement below pointer.
-func (f *faults) ack(pointer string, item AckItem) {
-	f.body(pointer+"/taskId", CheckTaskID(item.TaskID))
-	f.body(pointer+"/attempt", CheckCounter(item.Attempt))
+// ack adds the faults of the acknowledgement at a place of the list, -1 for one by itself.
+func (f *faults) ack(place int, item *AckItem) {
+	check := func(member string, err error) {
+		if err == nil {
+			return // without a pointer, which a list would have to make for each member
+		}
+		if place >= 0 {
+			member = fmt.Sprintf("/acks/%d%s", place, member)
+		}
+		f.body(member, err)
+	}
+	check("/taskId", CheckTaskID(item.TaskID))
+	check("/attempt", CheckCounter(item.Attempt))
 	if item.Epoch != nil {
-		f.body(pointer+"/epoch", CheckCounter(*item.Epoch))
+		check("/epoch", CheckCounter(*item.Epoch))
 	}
 	if item.Digest != "" {
-		f.body(pointer+"/digest", CheckDigest(item.Digest))
+		check("/digest", CheckDigest(item.Digest))
 	}
 }
 

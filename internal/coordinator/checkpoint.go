@@ -5,6 +5,10 @@ import "strconv"
 // DefaultJob is the job of calls that name none. It always exists.
 const DefaultJob = "default"
 
+// MaxTakenCounter is the highest next id and epoch that is taken over from elsewhere: it leaves 2^32 up to [MaxID], or the
+// next trigger or recovery could find no number.
+const MaxTakenCounter = MaxID - 1<<32
+
 // MaxID is the highest id, epoch and attempt: 2^53−1, which every JSON reader and
 // Redis' doubles keep exactly.
 const MaxID = 1<<53 - 1
@@ -82,6 +86,9 @@ type Checkpoint struct {
 	Entries         int64
 	Bytes           int64
 	Digest          string
+	// Damage is what of the snapshot was found missing or not as recorded, "" for nothing:
+	// see [Store.MarkDamaged].
+	Damage string
 	// SharedEntries and SharedBytes are the shared state's share of Entries and Bytes;
 	// they are current while pending too. SharedRevision counts its changes.
 	SharedEntries  int64

@@ -13,6 +13,8 @@ type CompleteCall struct {
 	// Retention is the server's default; the job's own settings win.
 	Retention Retention
 	Token     string
+	// By is who asks, for the events; "" where that is not known.
+	By string
 }
 
 // AbortCall ends a pending checkpoint. With a TaskID it is that task's decline and is
@@ -25,6 +27,8 @@ type AbortCall struct {
 	Epoch   *int64
 	Message string
 	Token   string
+	// By is who asks, for the events; "" where that is not known.
+	By string
 }
 
 // ExtendCall gives a pending checkpoint TimeoutMs more, counted from now; > 0.
@@ -57,7 +61,11 @@ type UpdateCall struct {
 	Labels      *map[string]string
 	Description *string
 	Pinned      *bool
-	If          Precondition
+	// Repaired takes the mark of damage away.
+	Repaired bool
+	If       Precondition
+	// By is who asks, for the events; "" where that is not known.
+	By string
 }
 
 // DeleteCall removes a checkpoint; Force also a pinned one.
@@ -66,6 +74,8 @@ type DeleteCall struct {
 	ID    int64
 	Force bool
 	If    Precondition
+	// By is who asks, for the events; "" where that is not known.
+	By string
 }
 
 // Complete ends a pending checkpoint by hand; force does so although acknowledgements
@@ -77,12 +87,12 @@ func (c *Coordinator) Complete(ctx context.Context, job string, id int64, force 
 		return Checkpoint{}, err
 	}
 	return call(c, "complete", func() (Checkpoint, error) {
-		return c.store.Complete(ctx, CompleteCall{Job: job, ID: id, Force: force, Retention: c.settings.Retention, Token: newToken()})
+		return c.store.Complete(ctx, CompleteCall{Job: job, ID: id, Force: force, Retention: c.settings.Retention, Token: newToken(), By: byOf(ctx)})
 	})
 }
 
 // Abort ends a pending checkpoint; with a TaskID it is that task's decline. The call's
-// Token is filled in.
+// Token and By are filled in.
 func (c *Coordinator) Abort(ctx context.Context, abort AbortCall) (Checkpoint, error) {
 	var f faults
 	f.ref(abort.Job, abort.ID)
@@ -97,7 +107,7 @@ func (c *Coordinator) Abort(ctx context.Context, abort AbortCall) (Checkpoint, e
 	if err := f.err(); err != nil {
 		return Checkpoint{}, err
 	}
-	abort.Token = newToken()
+	abort.Token, abort.By = newToken(), byOf(ctx)
 	return call(c, "abort", func() (Checkpoint, error) { return c.store.Abort(ctx, abort) })
 }
 
@@ -112,7 +122,8 @@ func (c *Coordinator) Extend(ctx context.Context, extend ExtendCall) (Checkpoint
 	return call(c, "extend", func() (Checkpoint, error) { return c.store.Extend(ctx, extend) })
 }
 
-// Update changes labels, description and pin of a checkpoint in any status.
+// Update changes labels, description and pin of a checkpoint in any status. The call's By is
+// filled in.
 func (c *Coordinator) Update(ctx context.Context, update UpdateCall) (Checkpoint, error) {
 	var f faults
 	f.ref(update.Job, update.ID)
@@ -125,6 +136,12 @@ func (c *Coordinator) Update(ctx context.Context, update UpdateCall) (Checkpoint
 	if err := f.err(); err != nil {
 		return Checkpoint{}, err
 	}
+	update.By = byOf(ctx)
+	if update.Repaired {
+		if err := c.look(ctx, Ref{Job: update.Job, ID: update.ID}); CodeOf(err) == CodeSnapshotDamaged {
+			return Checkpoint{}, err
+		}
+	}
 	checkpoint, err := call(c, "update", func() (Checkpoint, error) { return c.store.Update(ctx, update) })
 	if err == nil {
 		c.fillDigest(ctx, &checkpoint)
@@ -132,13 +149,14 @@ func (c *Coordinator) Update(ctx context.Context, update UpdateCall) (Checkpoint
 	return checkpoint, err
 }
 
-// Delete removes a checkpoint.
+// Delete removes a checkpoint. The call's By is filled in.
 func (c *Coordinator) Delete(ctx context.Context, deletion DeleteCall) error {
 	var f faults
 	f.ref(deletion.Job, deletion.ID)
 	if err := f.err(); err != nil {
 		return err
 	}
+	deletion.By = byOf(ctx)
 	_, err := call(c, "delete", func() (struct{}, error) { return struct{}{}, c.store.Delete(ctx, deletion) })
 	return err
 }
@@ -148,7 +166,14 @@ func (c *Coordinator) Get(ctx context.Context, ref Ref) (CheckpointDetail, error
 	if err := ref.check(); err != nil {
 		return CheckpointDetail{}, err
 	}
-	detail, err := call(c, "get", func() (CheckpointDetail, error) { return c.store.Get(ctx, ref) })
+	get := func() (CheckpointDetail, error) {
+		return call(c, "get", func() (CheckpointDetail, error) { return c.store.Get(ctx, ref) })
+	}
+	detail, err := get()
+	if ref.ID == Latest && CodeOf(err) == CodeSnapshotDamaged {
+		c.inspectLatest(ctx, ref.Job) // which may make another the latest
+		detail, err = get()
+	}
 	if err == nil {
 		c.fillDigest(ctx, &detail.Checkpoint)
 	}

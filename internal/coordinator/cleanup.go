@@ -18,7 +18,7 @@ func (c *Coordinator) Cleanup(ctx context.Context, job string, keep int64, dryRu
 			step = MaxCleanupAnswer
 		}
 		result, err := call(c, "cleanup", func() (CleanupResult, error) {
-			return c.store.Cleanup(ctx, CleanupCall{Job: job, Keep: int(keep), DryRun: dryRun, Max: step})
+			return c.store.Cleanup(ctx, CleanupCall{Job: job, Keep: int(keep), DryRun: dryRun, Max: step, By: byOf(ctx)})
 		})
 		if err != nil {
 			return total, err
@@ -39,6 +39,8 @@ type CleanupCall struct {
 	DryRun bool
 	// Max is how many may go in this call: CleanupStep, or MaxCleanupAnswer for DryRun.
 	Max int
+	// By is who asks, for the events; "" where that is not known.
+	By string
 }
 
 // CleanupResult names what went (or would go), what was skipped because a restore or a

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"sync"
 	"time"
 )
 
@@ -18,6 +19,7 @@ type Coordinator struct {
 	feeds     *feeds
 	scheduler *scheduler
 	draining  <-chan struct{}
+	looks     sync.Map // job → *freshRead[struct{}], see inspectLatest
 }
 
 // Pace is how often things that nobody asked for are done. Zero fields take the

@@ -41,6 +41,7 @@ const (
 	CodeUnsupportedVersion       Code = "unsupported_version"
 	CodeSnapshotDamaged          Code = "snapshot_damaged"
 	CodeMinPause                 Code = "min_pause"
+	CodeJobNotEmpty              Code = "job_not_empty"
 	CodeIdempotencyTargetDeleted Code = "idempotency_target_deleted"
 	CodePreconditionFailed       Code = "precondition_failed"
 	CodeTooLarge                 Code = "too_large"
@@ -55,6 +56,7 @@ const (
 	CodeInternal                 Code = "internal"
 	CodeStoreUnavailable         Code = "store_unavailable"
 	CodeOutcomeUnknown           Code = "outcome_unknown"
+	CodeNotReplicated            Code = "not_replicated"
 	CodeOverloaded               Code = "overloaded"
 	CodeShuttingDown             Code = "shutting_down"
 	CodeStoreFull                Code = "store_full"
@@ -71,12 +73,12 @@ func Codes() []Code {
 		CodeCheckpointNotCompleted, CodeCheckpointCompleted, CodeCheckpointExpired,
 		CodeCheckpointAborted, CodeAcksMissing, CodeAckConflict, CodePartChanged,
 		CodeStaleEpoch, CodeStaleAttempt, CodePinned, CodeUnsupportedVersion,
-		CodeSnapshotDamaged, CodeMinPause,
+		CodeSnapshotDamaged, CodeMinPause, CodeJobNotEmpty,
 		CodeIdempotencyTargetDeleted, CodePreconditionFailed, CodeTooLarge,
 		CodeUnsupportedMediaType, CodeRangeNotSatisfiable,
 		CodeIdempotencyKeyReused, CodeTypeMismatch, CodeSnapshotTooLarge, CodeLimitExceeded,
 		CodeTooManyPending, CodeTooManyRequests,
-		CodeInternal, CodeStoreUnavailable, CodeOutcomeUnknown, CodeOverloaded,
+		CodeInternal, CodeStoreUnavailable, CodeOutcomeUnknown, CodeNotReplicated, CodeOverloaded,
 		CodeShuttingDown, CodeStoreFull,
 	}
 }
@@ -105,8 +107,10 @@ type Error struct {
 	// Current and Latest are the newest pending and the latest completed id of the job,
 	// told to a late message so that its sender knows where to go on; nil is none.
 	Current, Latest *int64
-	// CheckpointID is the deleted target of an Idempotency-Key.
+	// CheckpointID is the deleted target of an Idempotency-Key, or the damaged checkpoint.
 	CheckpointID *int64
+	// Damage is what the damaged checkpoint lacks.
+	Damage string
 	// Missing counts missing acknowledgements, MissingTasks names the first of them.
 	Missing      int
 	MissingTasks []string

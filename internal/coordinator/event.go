@@ -18,17 +18,21 @@ const (
 	EventCompleted EventType = "checkpoint.completed"
 	EventExpired   EventType = "checkpoint.expired"
 	EventAborted   EventType = "checkpoint.aborted"
+	EventUpdated   EventType = "checkpoint.updated"
 	EventDeleted   EventType = "checkpoint.deleted"
 	EventRecovered EventType = "job.recovered_epoch"
 	EventFailing   EventType = "job.failing"
 	EventHealthy   EventType = "job.healthy"
+	// EventConfigured tells of other settings, EventJobDeleted that the job is gone; it comes last.
+	EventConfigured EventType = "job.configured"
+	EventJobDeleted EventType = "job.deleted"
 )
 
 // EventTypes lists every type once.
 func EventTypes() []EventType {
 	return []EventType{
-		EventTriggered, EventCompleted, EventExpired, EventAborted, EventDeleted,
-		EventRecovered, EventFailing, EventHealthy,
+		EventTriggered, EventCompleted, EventExpired, EventAborted, EventUpdated, EventDeleted,
+		EventRecovered, EventFailing, EventHealthy, EventConfigured, EventJobDeleted,
 	}
 }
 
@@ -99,11 +103,17 @@ type Event struct {
 	Entries, Bytes int64
 	// Why is set for checkpoint.deleted.
 	Why DeletionReason
+	// Pinned is set for checkpoint.updated: whether it is pinned now.
+	Pinned bool
 
 	// Failure is why it ended, for an expired or aborted one; the last one of job.failing.
 	Failure *Failure
 	// ConsecutiveFailures is set for job.failing: how many failed in a row.
 	ConsecutiveFailures int
+
+	// By is who asked for the change; "" where no call did (what workers hand in, time, retention
+	// and the schedule bring about), or nobody is known by name.
+	By string
 
 	rendered *rendering
 }

@@ -126,7 +126,22 @@ func TestEventTypesAreDistinct(t *testing.T) {
 		}
 		seen[kind] = true
 	}
-	if len(seen) != 8 {
+	if len(seen) != 11 {
 		t.Errorf("%d types", len(seen))
 	}
+}
+
+func FuzzParseEventID(f *testing.F) {
+	for _, seed := range []string{"0-0", "1-17", "9007199254740991-9007199254740991", "9007199254740992-0", "01-1", "-1-1", "1", "1-", "1-1-1", "1-1\n", "é-1", "9999999999999999-1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		id, err := coordinator.ParseEventID(text)
+		if err == nil && (id.String() != text || coordinator.CheckCounter(id.Epoch) != nil || coordinator.CheckCounter(id.Seq) != nil) {
+			t.Fatalf("%q is read as %+v", text, id)
+		}
+		if err != nil && (id != coordinator.EventID{} || len(err.Error()) > 400) {
+			t.Fatalf("%q: %+v, %v", text, id, err)
+		}
+	})
 }

@@ -25,6 +25,8 @@ type scriptedStore struct {
 	sweep      func() error
 	record     func(string, coordinator.RestoreRecord) error
 	savedTimes atomic.Int64
+	// marked are the ids that were marked as damaged, by one goroutine.
+	marked []int64
 }
 
 func (s *scriptedStore) Trigger(_ context.Context, call coordinator.TriggerCall) (coordinator.TriggerResult, error) {
@@ -45,6 +47,11 @@ func (s *scriptedStore) BeginUpload(_ context.Context, call coordinator.UploadCa
 
 func (s *scriptedStore) OpenRestore(_ context.Context, call coordinator.RestoreCall) (coordinator.RestoreSource, error) {
 	return s.source(call)
+}
+
+func (s *scriptedStore) MarkDamaged(_ context.Context, call coordinator.DamageCall) error {
+	s.marked = append(s.marked, call.ID)
+	return nil
 }
 
 func (s *scriptedStore) SaveDigest(context.Context, coordinator.Ref, string) error {

@@ -122,7 +122,7 @@ func (c *Coordinator) PutJob(ctx context.Context, job string, settings JobSettin
 	settings.NamedTasks = len(settings.Tasks)
 	result, err := call(c, "put_job", func() (PutJobResult, error) {
 		return c.store.PutJob(ctx, PutJobCall{
-			Job: job, Settings: settings, If: condition, Defaults: c.settings, Jitter: rand.Float64(), //nolint:gosec // It only spreads load.
+			Job: job, Settings: settings, If: condition, By: byOf(ctx), Defaults: c.settings, Jitter: rand.Float64(), //nolint:gosec // It only spreads load.
 		})
 	})
 	if err == nil {
@@ -137,6 +137,8 @@ type PutJobCall struct {
 	Settings JobSettings
 	// If is about the settings: IfNoneMatch demands that nobody configured the job.
 	If Precondition
+	// By is who asks, for the events; "" where that is not known.
+	By string
 	// Defaults and Jitter are as in [DueCall]: a changed interval begins anew.
 	Defaults Settings
 	Jitter   float64
@@ -159,7 +161,7 @@ func (c *Coordinator) DeleteJob(ctx context.Context, job string, force bool, con
 	}
 	for {
 		result, err := call(c, "delete_job", func() (DeleteJobResult, error) {
-			return c.store.DeleteJob(ctx, DeleteJobCall{Job: job, Force: force, If: condition, Max: CleanupStep})
+			return c.store.DeleteJob(ctx, DeleteJobCall{Job: job, Force: force, If: condition, Max: CleanupStep, By: byOf(ctx)})
 		})
 		if err != nil {
 			return err
@@ -183,6 +185,8 @@ type DeleteJobCall struct {
 	If    Precondition
 	// Max is how many checkpoints may go in this step.
 	Max int
+	// By is who asks, for the events; "" where that is not known.
+	By string
 }
 
 // DeleteJobResult tells whether another step is needed; the job is there until the last.

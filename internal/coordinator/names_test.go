@@ -1,8 +1,12 @@
 package coordinator_test
 
 import (
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
@@ -23,8 +27,8 @@ func TestNames(t *testing.T) {
 		},
 		{
 			name: "a task id", check: coordinator.CheckTaskID,
-			good: []string{"task-1", "a/b", "%2F", "...", "e\u0301", "é", "🦊", `"quoted"`, "a b", long},
-			bad:  []string{"", ".", "..", "-", " a", "a ", "a\tb", "a\x00", "\u0085a", "\xff", long + "x"},
+			good: []string{"task-1", "a/b", "%2F", "...", "e\u0301", "é", "🦊", `"quoted"`, "a b", "!~~", long},
+			bad:  []string{"", ".", "..", "-", " a", "a ", "a\tb", "a\x00", "abc\x7f", "abc ", " abc", "ab\tc", "\u0085a", "\xff", long + "x"},
 		},
 		{
 			name: "a key", check: coordinator.CheckKey,
@@ -92,4 +96,30 @@ func TestExpiryIsStrictAndRebasesBackwardsOnly(t *testing.T) {
 	if got := coordinator.Rebase(100, 140); got != 100 {
 		t.Errorf("a clock after the start leaves it, got %d", got)
 	}
+}
+
+// FuzzNames: what is taken for a name keeps the rules that other layers rely on.
+func FuzzNames(f *testing.F) {
+	for _, seed := range []string{"", "a", "task-1", "...", "..", ".", "-", " a", "a ", "a\x00", "\u0085x", "a\u0085", "\ufeff", "\xff", "é", "a/b", "job.1", "-job", strings.Repeat("a", 129), strings.Repeat("é", 512), strings.Repeat("é", 513)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if coordinator.CheckJob(name) == nil && (len(name) == 0 || len(name) > 128 || url.PathEscape(name) != name || name == "." || name == "..") {
+			t.Errorf("%q is a job", name)
+		}
+		if coordinator.CheckKey(name) == nil && (name == "" || len(name) > 1024 || !utf8.ValidString(name)) {
+			t.Errorf("%q is a key", name)
+		}
+		if coordinator.CheckIdempotencyKey(name) == nil && (name == "" || len(name) > 255 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })) {
+			t.Errorf("%q is an Idempotency-Key", name)
+		}
+		if coordinator.CheckTaskID(name) != nil {
+			return
+		}
+		// One line of a manifest, one segment of a path.
+		if name == "" || len(name) > 1024 || !utf8.ValidString(name) || slices.Contains([]string{".", "..", "-"}, name) ||
+			strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) {
+			t.Errorf("%q is a task id", name)
+		}
+	})
 }

@@ -13,6 +13,8 @@ type Observer interface {
 	Ended(t Transition)
 	// Deleted tells of a checkpoint that is gone.
 	Deleted(job string, id int64, why DeletionReason)
+	// Damaged tells of a completed checkpoint that was found to have lost something.
+	Damaged(job string, id int64, damage error)
 	// Recovered tells of a raised epoch.
 	Recovered(job string, r RecoverResult)
 	// Restored tells of a restore that ran to its end, or broke off with err, and of the
@@ -66,6 +68,9 @@ func (Silence) Ended(Transition) {}
 
 // Deleted drops the report.
 func (Silence) Deleted(string, int64, DeletionReason) {}
+
+// Damaged drops the report.
+func (Silence) Damaged(string, int64, error) {}
 
 // Recovered drops the report.
 func (Silence) Recovered(string, RecoverResult) {}

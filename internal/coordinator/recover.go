@@ -10,7 +10,7 @@ type RecoverRequest struct {
 }
 
 // Recover aborts everything pending, raises the epoch, and names and leases the
-// checkpoint to go on from.
+// checkpoint to go on from, which is not one that has lost parts.
 func (c *Coordinator) Recover(ctx context.Context, request RecoverRequest) (RecoverResult, error) {
 	var f faults
 	f.param("job", CheckJob(request.Job))
@@ -22,8 +22,9 @@ func (c *Coordinator) Recover(ctx context.Context, request RecoverRequest) (Reco
 	if err := f.err(); err != nil {
 		return RecoverResult{}, err
 	}
+	c.inspectLatest(ctx, request.Job)
 	result, err := call(c, "recover", func() (RecoverResult, error) {
-		return c.store.Recover(ctx, RecoverCall{Job: request.Job, LeaseMs: c.pace.RecoverLease.Milliseconds(), Idempotency: idempotency})
+		return c.store.Recover(ctx, RecoverCall{Job: request.Job, LeaseMs: c.pace.RecoverLease.Milliseconds(), By: byOf(ctx), Idempotency: idempotency})
 	})
 	if err != nil {
 		return result, err
@@ -42,6 +43,8 @@ type RecoverCall struct {
 	Job string
 	// LeaseMs is how long the answered checkpoint is held.
 	LeaseMs int64
+	// By is who asks, for the events; "" where that is not known.
+	By string
 	Idempotency
 }
 

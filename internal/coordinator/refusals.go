@@ -135,6 +135,26 @@ func ErrJobPending(job string, pending int) *Error {
 	return &Error{Code: CodeCheckpointNotCompleted, Detail: fmt.Sprintf("Job %q has %d pending checkpoints. Wait for them or abort them, or delete the job with ?force=true.", job, pending)}
 }
 
+// ErrJobNotEmpty is for an import into a job that has checkpoints.
+func ErrJobNotEmpty(job string) *Error {
+	return &Error{Code: CodeJobNotEmpty, Detail: fmt.Sprintf("Job %q has checkpoints, and an import does not mix with them. Import into another job, or first delete this one: DELETE /jobs/%s?force=true.", job, job)}
+}
+
+// ErrJobImporting is for an import into a job where another one has begun a checkpoint and not finished it.
+func ErrJobImporting(job string) *Error {
+	return &Error{Code: CodeJobNotEmpty, Detail: fmt.Sprintf("An import into job %q is at work, or broke off a short while ago. Wait for its end; or import into another job, or first delete this one: DELETE /jobs/%s?force=true.", job, job)}
+}
+
+// ErrImportTakenBack is for an import during which the store failed, and of which nothing is left.
+func ErrImportTakenBack(cause error) *Error {
+	return &Error{Code: CodeStoreUnavailable, Detail: "The storage or its replicas failed during the import, and nothing of it is left. Import again when GET /readyz says that all is well.", RetryAfter: time.Second, Err: cause}
+}
+
+// ErrImportLeft is for an import that failed, and of which nobody knows that nothing is left.
+func ErrImportLeft(job string, cause error) *Error {
+	return &Error{Code: CodeOutcomeUnknown, Detail: fmt.Sprintf("The import failed, and what had come in could not be removed again: some checkpoints, the newest ones, may be there. Delete the job when the storage is back (GET /readyz), and import again: DELETE /jobs/%s?force=true.", job), RetryAfter: time.Second, Err: cause}
+}
+
 // ErrKeyNotFound is for an absent key of shared state.
 func ErrKeyNotFound(id int64, key string) *Error {
 	return &Error{Code: CodeKeyNotFound, Detail: fmt.Sprintf("The shared state of checkpoint %d has no key %q. GET /checkpoints/%d/state lists what is there.", id, key, id)}
@@ -157,7 +177,7 @@ func ErrUnsupportedVersion(id int64, version int) *Error {
 
 // ErrSnapshotDamaged is for a part that is not there as it was recorded. The cause is logged.
 func ErrSnapshotDamaged(id int64, what string, cause error) *Error {
-	return &Error{Code: CodeSnapshotDamaged, Detail: fmt.Sprintf("Checkpoint %d cannot be restored: %s is missing or not as recorded. Restore an older completed checkpoint (GET /checkpoints?status=completed) and look at the store.", id, what), Err: cause}
+	return &Error{Code: CodeSnapshotDamaged, Detail: fmt.Sprintf("Checkpoint %d cannot be restored: %s is missing or not as recorded. Restore an older completed checkpoint (GET /checkpoints?status=completed) and look at the store.", id, what), CheckpointID: &id, Damage: what, Err: cause}
 }
 
 // ErrLimitExceeded is for a count; limit is its name in GET /limits.
@@ -178,6 +198,11 @@ func ErrStoreUnavailable(cause error) *Error {
 // ErrOutcomeUnknown says that a change may or may not have happened.
 func ErrOutcomeUnknown(cause error) *Error {
 	return &Error{Code: CodeOutcomeUnknown, Detail: "The storage took the request but its answer was lost, so the change may or may not have happened. Read the resource, then repeat the request if needed.", RetryAfter: time.Second, Err: cause}
+}
+
+// ErrNotReplicated says that a change was made, now or by an earlier call that this one repeats, and may yet be lost.
+func ErrNotReplicated(cause error) *Error {
+	return &Error{Code: CodeNotReplicated, Detail: "The change was made, but too few replicas of the storage have it: a failover could lose it. Repeat the request until it is answered otherwise; GET /readyz tells about the replicas.", RetryAfter: time.Second, Err: cause}
 }
 
 // ErrStoreFull is for a store without room. Deleting, aborting and cleaning up still work.

@@ -22,6 +22,10 @@ type RestoreCall struct {
 	Token string
 }
 
+// ReadSlack is how many bytes behind those that it is asked for a RestoreSource may use: a
+// reply of Redis ends with two, which are then read together with the rest.
+const ReadSlack = 2
+
 // RestoreSource is an open restore. Its methods are for one goroutine, except Renew.
 type RestoreSource interface {
 	Checkpoint() Checkpoint
@@ -30,6 +34,7 @@ type RestoreSource interface {
 	// ReadAt fills p from part number part at off, and fails with CodeSnapshotDamaged
 	// when the bytes are not there as recorded. One call never reads across a
 	// ChunkBytes boundary's second; it may return fewer bytes than len(p) at a chunk's end.
+	// Where p has capacity for it, ReadAt may scribble on the ReadSlack bytes behind len(p).
 	ReadAt(ctx context.Context, part int, p []byte, off int64) (int, error)
 	// Renew prolongs the lease; an error means that the checkpoint is gone.
 	Renew(ctx context.Context) error
@@ -88,9 +93,8 @@ func (c *Coordinator) openRestore(ctx context.Context, request RestoreRequest, l
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	source, err := call(c, "open_restore", func() (RestoreSource, error) {
-		return c.store.OpenRestore(ctx, RestoreCall{Ref: request.Ref, Tasks: request.Tasks, Shared: request.Shared, LeaseMs: lease.Milliseconds(), Token: newToken()})
-	})
+	wish := RestoreCall{Ref: request.Ref, Tasks: request.Tasks, Shared: request.Shared, LeaseMs: lease.Milliseconds()}
+	source, err := c.openUndamaged(ctx, wish)
 	if err != nil {
 		return nil, err
 	}
@@ -178,12 +182,20 @@ func (r *Restore) renew(every time.Duration) {
 func (r *Restore) WriteRange(w io.Writer, offset, length int64) error {
 	counted := &countingWriter{to: w}
 	err := r.writeRange(counted, offset, length)
+	r.markIfDamaged(err)
 	r.coordinator.observer.Restored(r.checkpoint.Job, r.checkpoint.ID, counted.written, err)
 	if reader, buffered := w.(interface{ Flush() }); buffered && err == nil {
 		reader.Flush()
 	}
 	r.record(counted.written, err == nil)
 	return err
+}
+
+// markIfDamaged keeps others from the checkpoint where its bytes were found to be others.
+func (r *Restore) markIfDamaged(err error) {
+	if damage, damaged := damageOf(err); damaged {
+		r.coordinator.markDamaged(context.WithoutCancel(r.ctx), r.checkpoint.Job, damage)
+	}
 }
 
 func partName(part ManifestPart) string {

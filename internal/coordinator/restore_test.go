@@ -122,6 +122,36 @@ func TestAPartWithOtherBytesThanRecordedNeverArrivesWhole(t *testing.T) {
 	}
 }
 
+// Who resumes a transfer that broke off at wrong bytes has these already.
+func TestAResumedTransferIsHeldAgainstAllOfItsPart(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{5, coordinator.ChunkBytes, 3*coordinator.ChunkBytes + 7} {
+		part := strings.Repeat("x", size-1) + "\n"
+		for _, from := range []int64{1, int64(size) / 2, int64(size) - 1} {
+			source := newMemorySource("shared\n", part)
+			if got, err := rest(t, source, from); err != nil || got != part[from:] {
+				t.Errorf("the end of %d bytes from %d: %d bytes, %v", size, from, len(got), err)
+			}
+			source = newMemorySource("shared\n", part)
+			source.content[1] = append([]byte("Y"), part[1:]...)
+			got, err := rest(t, source, from)
+			if coordinator.CodeOf(err) != coordinator.CodeSnapshotDamaged || len(got) >= size-int(from) {
+				t.Errorf("the end of %d bytes from %d, of which the first is wrong: %d bytes, %v", size, from, len(got), err)
+			}
+		}
+	}
+}
+
+// rest reads all from a byte of the second part on.
+func rest(t *testing.T, source *memorySource, from int64) (string, error) {
+	t.Helper()
+	restore := open(t, &scriptedStore{}, source)
+	offset := restore.Parts()[0].Bytes + from
+	var got bytes.Buffer
+	err := restore.WriteRange(&got, offset, restore.Size()-offset)
+	return got.String(), err
+}
+
 func TestAShortPartBreaksOff(t *testing.T) {
 	t.Parallel()
 	source := newMemorySource("shared\n", "part\n")
@@ -207,5 +237,28 @@ func TestEveryTransferIsRecordedWithWhatItMoved(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestTheLatestThatIsDeletedWhileItIsOpenedGivesWayToTheOneBefore(t *testing.T) {
+	t.Parallel()
+	source := newMemorySource("shared\n")
+	store := &scriptedStore{}
+	opened := 0
+	store.source = func(coordinator.RestoreCall) (coordinator.RestoreSource, error) {
+		if opened++; opened < 3 {
+			return nil, coordinator.ErrCheckpointDeleted("default", 9)
+		}
+		return source, nil
+	}
+	c := coordinator.New(store, coordinator.Options{})
+	restore, err := c.OpenRestore(t.Context(), coordinator.RestoreRequest{Ref: coordinator.Ref{Job: "default", ID: coordinator.Latest}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore.Close()
+	opened = 0
+	if _, err := c.OpenRestore(t.Context(), coordinator.RestoreRequest{Ref: coordinator.Ref{Job: "default", ID: 9}}); coordinator.CodeOf(err) != coordinator.CodeCheckpointDeleted {
+		t.Errorf("a restore by its id of what is deleted: %v", err)
 	}
 }

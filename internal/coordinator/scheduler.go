@@ -205,7 +205,7 @@ func (s *scheduler) answered(job string, result DueResult, err error) (report bo
 		s.rouse(now)
 	}
 	code := CodeOf(err)
-	if code == CodeStoreUnavailable || code == CodeOutcomeUnknown {
+	if code == CodeStoreUnavailable || code == CodeOutcomeUnknown || code == CodeNotReplicated {
 		// The schedule goes on as soon as the store does; a thousand jobs must not ask a
 		// store that is away a thousand times. Others are asked for as ever: a store may be
 		// away in part.

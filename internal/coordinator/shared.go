@@ -30,6 +30,9 @@ type SharedWrite struct {
 	Entries []SharedEntry
 	Single  bool
 	If      Precondition
+	// Import is the token of the import that makes the checkpoint, see [ImportStep]; "" for everybody else.
+	// What an import writes has no condition, so it may reach the store twice, and the answer is empty.
+	Import string
 }
 
 // SharedWritten is the state after a write. Created tells that a single put made its

@@ -103,12 +103,25 @@ type Store interface {
 
 	// OpenRestore leases a completed checkpoint and reads its manifest. Errors:
 	// CodeNoCompletedCheckpoint, CodeCheckpointNotCompleted, CodeUnsupportedVersion,
-	// CodeTaskNotInCheckpoint, CodeSnapshotDamaged where damage shows without reading.
+	// CodeTaskNotInCheckpoint, CodeSnapshotDamaged where damage shows without reading. One
+	// that is deleted meanwhile is CodeCheckpointDeleted, also as Latest, and not damaged.
 	OpenRestore(ctx context.Context, call RestoreCall) (RestoreSource, error)
 
 	// SaveDigest keeps the digest of a completed checkpoint's manifest in its record,
 	// without a new revision. Unknown or uncompleted: nothing happens.
 	SaveDigest(ctx context.Context, ref Ref, digest string) error
+
+	// MarkDamaged notes in a completed checkpoint's record what of its snapshot was found
+	// missing. From then on it is nobody's [Latest], nor the checkpoint of a recovery, and
+	// retention leaves it and counts it no more; by its id it can still be opened. Where a
+	// job's completed checkpoints are all damaged, Latest is CodeSnapshotDamaged, and so is
+	// Recover, since a fleet that took it for none would begin with nothing. Unknown,
+	// uncompleted or marked already: nothing happens.
+	MarkDamaged(ctx context.Context, call DamageCall) error
+
+	// Import is one atomic step of bringing finished checkpoints into a job; [ImportStep] says which, with
+	// its errors.
+	Import(ctx context.Context, call ImportCall) error
 
 	// TriggerIfDue makes a pending checkpoint if the job's schedule says so, and moves the
 	// schedule on, in one step: of all replicas that call at the same moment one triggers.

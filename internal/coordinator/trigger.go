@@ -41,7 +41,7 @@ func (c *Coordinator) Trigger(ctx context.Context, request TriggerRequest) (Trig
 		return c.store.Trigger(ctx, TriggerCall{
 			Job: request.Job, RequiredTaskAcks: required, Tasks: request.Tasks, TimeoutMs: request.TimeoutMs,
 			Defaults: c.settings, Force: request.Force, Labels: request.Labels, Description: request.Description,
-			Pinned: request.Pinned, Idempotency: idempotency,
+			Pinned: request.Pinned, By: byOf(ctx), Idempotency: idempotency,
 		})
 	})
 	if err == nil && c.settings.IntervalMs > 0 {
@@ -160,6 +160,8 @@ type TriggerCall struct {
 	Labels      map[string]string
 	Description string
 	Pinned      bool
+	// By is who asks, for the events; "" where that is not known.
+	By string
 	Idempotency
 }
 

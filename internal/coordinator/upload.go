@@ -15,6 +15,8 @@ type UploadCall struct {
 	Epoch   *int64
 	// Token identifies the upload; the store keeps it with the part.
 	Token string
+	// Import is the token of the import that makes the checkpoint, see [ImportStep]; "" for everybody else.
+	Import string
 }
 
 // Upload is one running upload. Its methods are for one goroutine, except Check.

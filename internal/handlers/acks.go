@@ -18,6 +18,9 @@ func (s *server) Acknowledge(ctx context.Context, request api.AcknowledgeRequest
 	if err != nil {
 		return nil, err
 	}
+	if err := admitTask(ctx, item.TaskID, "/taskId"); err != nil {
+		return nil, err
+	}
 	id := int64(request.ID)
 	outcome, err := s.coordinator.Acknowledge(ctx, jobOf(request.Params.Job), id, item)
 	if err != nil {
@@ -31,12 +34,17 @@ func (s *server) acknowledgeAll(ctx context.Context, request api.AcknowledgeRequ
 	if err != nil {
 		return nil, err
 	}
+	for i := range items {
+		if err := admitTask(ctx, items[i].TaskID, fmt.Sprintf("/acks/%d/taskId", i)); err != nil {
+			return nil, err
+		}
+	}
 	id := int64(request.ID)
 	result, err := s.coordinator.AcknowledgeAll(ctx, jobOf(request.Params.Job), id, items)
 	if err != nil {
 		return nil, err
 	}
-	return api.Acknowledge200JSONResponse{Bulk: new(bulkAckResultOf(id, result))}, nil
+	return bulkAnswer{id, result}, nil
 }
 
 // ackItemsOf maps a list. The number is checked first, so that a list beyond the limit is

@@ -2,6 +2,8 @@ package handlers_test
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/handlers"
 )
 
 func TestASingleAcknowledgementIsAnsweredAsOfItsPlace(t *testing.T) {
@@ -102,4 +105,46 @@ func TestStatesOfManyTinyEntriesDoNotGrowWithoutBounds(t *testing.T) {
 	if problem.Limit == nil || *problem.Limit != api.LimitNameAckBodyBytes || !strings.Contains(problem.Detail, "upload") {
 		t.Errorf("the problem is %+v", problem)
 	}
+}
+
+func TestAListIsAnsweredAsTheContractsTypeWouldAnswerIt(t *testing.T) {
+	t.Parallel()
+	result := coordinator.AckResult{Status: coordinator.StatusCompleted, AcknowledgedTasks: 3, RequiredTaskAcks: 4}
+	want := api.BulkAckResult{
+		CheckpointID: coordinator.MaxID, Status: api.CheckpointStatusCompleted, AcknowledgedTasks: 3, RequiredTaskAcks: 4, Results: []api.BulkAckItem{},
+	}
+	compare := func() {
+		t.Helper()
+		got, generated := httptest.NewRecorder(), httptest.NewRecorder()
+		if err := handlers.AnswerToAList(coordinator.MaxID, result).VisitAcknowledgeResponse(got); err != nil {
+			t.Fatal(err)
+		}
+		if err := (api.Acknowledge200JSONResponse{Bulk: &want}).VisitAcknowledgeResponse(generated); err != nil {
+			t.Fatal(err)
+		}
+		generated.Header().Set("Content-Length", strconv.Itoa(generated.Body.Len()))
+		if got.Code != generated.Code {
+			t.Errorf("status %d, want %d", got.Code, generated.Code)
+		}
+		if diff := cmp.Diff(generated.Header(), got.Header()); diff != "" {
+			t.Errorf("headers (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(generated.Body.String(), got.Body.String()); diff != "" {
+			t.Errorf("body (-want +got):\n%s", diff)
+		}
+	}
+	compare()
+	for _, name := range []string{"task-1", "é", "a<", ">a", "&", `a"`, `\`, "\u2028", "a\x7fb", "a\tb", "a b~"} {
+		result.Outcomes = append(result.Outcomes, coordinator.AckOutcome{TaskID: name, Outcome: coordinator.AckAccepted})
+		want.Results = append(want.Results, api.BulkAckItem{TaskID: name, Status: api.AckStatusAcknowledged})
+	}
+	result.Outcomes = append(
+		result.Outcomes, coordinator.AckOutcome{TaskID: "b", Outcome: coordinator.AckDuplicate},
+		coordinator.AckOutcome{TaskID: "c", Outcome: coordinator.AckRefused, Refusal: coordinator.ErrStaleAttempt("c", 1, 2)},
+	)
+	want.Results = append(
+		want.Results, api.BulkAckItem{TaskID: "b", Status: api.AckStatusDuplicate},
+		api.BulkAckItem{TaskID: "c", Status: api.AckStatusRefused, Code: new(api.ProblemCodeStaleAttempt)},
+	)
+	compare()
 }

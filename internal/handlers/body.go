@@ -106,30 +106,64 @@ func (s *server) takeBody(e *exchange, request any) (int, error) {
 
 // readBody reads a JSON body of limited size in limited time.
 func (s *server) readBody(e *exchange) ([]byte, error) {
-	const pace = 64 << 10 // bytes a second
 	limit, length := e.operation.bodyLimit, e.request.ContentLength
-	if length > limit {
-		return nil, bodyTooLarge(e.operation, length)
+	if replayed, is := e.body.source.(*replayedBody); is && replayed.counted != nil {
+		e.body.ended = true
+		return replayed.counted, nil // or its memory would be counted, and taken, twice
 	}
-	if length < 0 {
+	if length < 0 || length > limit {
 		length = limit
 	}
-	patience := s.options.BodyTimeout + time.Duration(length/pace)*time.Second
 	// A server without deadlines reads without them; net/http lifts them at the body's end.
-	_ = http.NewResponseController(e.writer).SetReadDeadline(time.Now().Add(patience))
+	_ = http.NewResponseController(e.writer).SetReadDeadline(time.Now().Add(s.patience(length)))
 
+	return s.readWhole(e, e.body.real())
+}
+
+// bodyCopies is how many times the bytes of a large body are in memory: as they came, and
+// as what is decoded or written of them.
+const bodyCopies = 2
+
+// readWhole reads a body of limited size into memory, for which it asks first where the body
+// is large: all at once if its length is announced, else as it comes.
+func (s *server) readWhole(e *exchange, from io.Reader) ([]byte, error) {
+	limit, length := e.operation.bodyLimit, e.request.ContentLength
+	if length > limit {
+		return nil, bodyTooLarge(e.operation, length) // before there is room for it
+	}
 	var raw bytes.Buffer
-	if e.request.ContentLength > 0 {
-		raw.Grow(int(e.request.ContentLength) + bytes.MinRead)
+	room := int64(largeBytes)
+	if length > room {
+		if err := s.takeBuffered(e, bodyCopies*length); err != nil {
+			return nil, err
+		}
+		room = limit + 1
 	}
-	n, err := raw.ReadFrom(io.LimitReader(e.body.real(), limit+1))
-	if err != nil {
-		return nil, &bodyError{err}
+	if length > 0 {
+		raw.Grow(int(length) + bytes.MinRead)
 	}
-	if n > limit {
-		return nil, bodyTooLarge(e.operation, 0)
+	for {
+		if _, err := raw.ReadFrom(io.LimitReader(from, room-int64(raw.Len()))); err != nil {
+			return nil, &bodyError{err}
+		}
+		if int64(raw.Len()) < room {
+			return raw.Bytes(), nil
+		}
+		if room > limit {
+			return nil, bodyTooLarge(e.operation, 0)
+		}
+		more := min(3*room, limit+1-room)
+		if err := s.takeBuffered(e, bodyCopies*more); err != nil {
+			return nil, err
+		}
+		room += more
 	}
-	return raw.Bytes(), nil
+}
+
+// patience is how long a JSON body of that length may take to arrive.
+func (s *server) patience(length int64) time.Duration {
+	const pace = 64 << 10 // bytes a second
+	return s.options.BodyTimeout + time.Duration(length/pace)*time.Second
 }
 
 // bodyTooLarge names the limit; length 0 is one that was not announced.
@@ -148,10 +182,12 @@ func bodyTooLarge(o operation, length int64) *coordinator.Error {
 // checkMediaType refuses a body in another form than those wanted. Forms and plain text,
 // which pages of other origins can send without asking, are among the refused.
 func checkMediaType(r *http.Request, wanted ...string) error {
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return &coordinator.Error{
-			Code:   coordinator.CodeUnsupportedMediaType,
-			Detail: "Compressed bodies are not read here. Send the body without Content-Encoding.",
+	for _, encoding := range r.Header.Values("Content-Encoding") {
+		if encoding != "" && !strings.EqualFold(encoding, "identity") {
+			return &coordinator.Error{
+				Code:   coordinator.CodeUnsupportedMediaType,
+				Detail: "Compressed bodies are not read here. Send the body without Content-Encoding.",
+			}
 		}
 	}
 	if _, ok := mediaTypeOf(r, wanted...); ok {

@@ -22,6 +22,9 @@ func (s *server) AbortCheckpoint(ctx context.Context, request api.AbortCheckpoin
 	if err != nil {
 		return nil, err
 	}
+	if err := admitAbort(ctx, call.TaskID); err != nil {
+		return nil, err
+	}
 	checkpoint, err := s.coordinator.Abort(ctx, call)
 	if err != nil {
 		return nil, err

@@ -27,12 +27,8 @@ func (s *server) GetCheckpoint(ctx context.Context, request api.GetCheckpointReq
 	if err != nil {
 		return nil, err
 	}
-	same, err := unchanged(request.Params.IfNoneMatch, detail.Tag())
-	if err != nil {
-		return nil, err
-	}
 	tag := quoted(detail.Tag())
-	if same {
+	if unchanged(request.Params.IfNoneMatch, detail.Tag()) {
 		return api.GetCheckpoint304Response{Headers: api.NotModifiedResponseHeaders{ETag: tag}}, nil
 	}
 	return api.GetCheckpoint200JSONResponse{Body: detailsOf(detail), Headers: api.GetCheckpoint200ResponseHeaders{ETag: tag}}, nil
@@ -47,12 +43,8 @@ func (s *server) GetLatestCheckpoint(ctx context.Context, request api.GetLatestC
 	if !found {
 		return api.GetLatestCheckpoint204Response{}, nil
 	}
-	same, err := unchanged(request.Params.IfNoneMatch, detail.Tag())
-	if err != nil {
-		return nil, err
-	}
 	tag := quoted(detail.Tag())
-	if same {
+	if unchanged(request.Params.IfNoneMatch, detail.Tag()) {
 		return api.GetLatestCheckpoint304Response{Headers: api.NotModifiedResponseHeaders{ETag: tag}}, nil
 	}
 	return api.GetLatestCheckpoint200JSONResponse{Body: detailsOf(detail), Headers: api.GetLatestCheckpoint200ResponseHeaders{

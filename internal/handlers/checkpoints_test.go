@@ -110,6 +110,8 @@ func TestEntityTagsOfACheckpoint(t *testing.T) {
 		f.do("GET", route, "", "If-None-Match", `"x"`).want(http.StatusOK)
 		for _, header := range []string{"x", `"a" "b"`, `*, "a"`, `"a`} {
 			f.do("GET", route, "", "If-None-Match", header).refused(coordinator.CodeInvalidParameter)
+			// Nobody is asked for the checkpoint before, and nothing is waited for.
+			f.do("GET", route+"?job=nowhere&wait=60", "", "If-None-Match", header).refused(coordinator.CodeInvalidParameter)
 		}
 	}
 	for _, header := range []string{`"x"`, "W/" + first, `"x", "y"`} {

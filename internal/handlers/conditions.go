@@ -1,7 +1,9 @@
 package handlers
 
 import (
+	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
@@ -27,22 +29,25 @@ func tagsOf(name, header string) (tags []string, star bool, err error) {
 	return entityTag.FindAllString(header, -1), false, nil
 }
 
+// checkTags refuses a read with an If-None-Match that is none, before the store is asked
+// and before anything is waited for.
+func checkTags(r *http.Request, o operation) error {
+	header := r.Header["If-None-Match"]
+	if !o.tagged || len(header) == 0 || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return nil
+	}
+	_, _, err := tagsOf("If-None-Match", header[0]) // several are refused with the parameters
+	return err
+}
+
 // unchanged tells whether a read may answer 304: If-None-Match has the current tag. Weak
 // and strong spellings of a tag are alike here.
-func unchanged(ifNoneMatch *string, tag string) (bool, error) {
+func unchanged(ifNoneMatch *string, tag string) bool {
 	if ifNoneMatch == nil {
-		return false, nil
+		return false
 	}
-	tags, anything, err := tagsOf("If-None-Match", *ifNoneMatch)
-	if err != nil || anything {
-		return anything, err
-	}
-	for _, candidate := range tags {
-		if strings.TrimPrefix(candidate, "W/") == quoted(tag) {
-			return true, nil
-		}
-	}
-	return false, nil
+	tags, anything, _ := tagsOf("If-None-Match", *ifNoneMatch) // checkTags has refused what is none
+	return anything || slices.ContainsFunc(tags, func(candidate string) bool { return strings.TrimPrefix(candidate, "W/") == quoted(tag) })
 }
 
 // precondition reads the conditions of a write. A weak tag is never equal to anything in

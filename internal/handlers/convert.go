@@ -6,6 +6,7 @@ import (
 
 	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/load"
 )
 
 // present gives a pointer to a value that an answer has, and nil for the zero value,
@@ -44,7 +45,7 @@ func checkpointOf(c coordinator.Checkpoint) api.Checkpoint {
 	}
 	if c.Completed() {
 		out.CompletedAt = &c.EndedAt
-		out.Snapshot = &api.SnapshotSummary{Version: c.SnapshotVersion, Entries: c.Entries, Bytes: c.Bytes, Digest: present(c.Digest)}
+		out.Snapshot = &api.SnapshotSummary{Version: c.SnapshotVersion, Entries: c.Entries, Bytes: c.Bytes, Digest: present(c.Digest), Damage: present(c.Damage)}
 	}
 	out.Failure = failureOf(c.Failure)
 	return out
@@ -92,20 +93,6 @@ func ackResultOf(id int64, outcome coordinator.AckOutcome) api.AckResult {
 		CheckpointID: id, Status: api.CheckpointStatus(outcome.Status), AcknowledgedTasks: outcome.AcknowledgedTasks,
 		RequiredTaskAcks: outcome.RequiredTaskAcks, Duplicate: outcome.Outcome == coordinator.AckDuplicate,
 	}
-}
-
-func bulkAckResultOf(id int64, result coordinator.AckResult) api.BulkAckResult {
-	out := api.BulkAckResult{
-		CheckpointID: id, Status: api.CheckpointStatus(result.Status), AcknowledgedTasks: result.AcknowledgedTasks,
-		RequiredTaskAcks: result.RequiredTaskAcks, Results: make([]api.BulkAckItem, len(result.Outcomes)),
-	}
-	for i, outcome := range result.Outcomes {
-		out.Results[i] = api.BulkAckItem{TaskID: outcome.TaskID, Status: api.AckStatus(outcome.Outcome)}
-		if outcome.Refusal != nil {
-			out.Results[i].Code = present(api.ProblemCode(outcome.Refusal.Code))
-		}
-	}
-	return out
 }
 
 // uploadResultOf is the answer to an upload; outcome is nil when it did not acknowledge.
@@ -175,7 +162,10 @@ func abortOf(request api.AbortCheckpointRequestObject) (coordinator.AbortCall, e
 // updateOf maps a change; description: null takes it away.
 func updateOf(request api.UpdateCheckpointRequestObject) (coordinator.UpdateCall, error) {
 	condition, err := precondition(request.Params.IfMatch, nil)
-	out := coordinator.UpdateCall{Job: jobOf(request.Params.Job), ID: int64(request.ID), Pinned: request.Body.Pinned, If: condition}
+	out := coordinator.UpdateCall{
+		Job: jobOf(request.Params.Job), ID: int64(request.ID),
+		Pinned: request.Body.Pinned, Repaired: valueOr(request.Body.Repaired, false), If: condition,
+	}
 	if request.Body.Labels != nil {
 		out.Labels = new(map[string]string(*request.Body.Labels))
 	}
@@ -240,7 +230,7 @@ func warningsOf(warnings []coordinator.Warning) []api.Warning {
 	return out
 }
 
-func limitsOf(settings coordinator.Settings) api.Limits {
+func limitsOf(settings coordinator.Settings, bounds load.Limits) api.Limits {
 	return api.Limits{
 		TaskIDBytes: coordinator.MaxTaskIDBytes, KeyBytes: coordinator.MaxKeyBytes, JobBytes: coordinator.MaxJobNameBytes,
 		Counter: coordinator.MaxID, AckBodyBytes: coordinator.MaxAckBody, BodyBytes: maxBody, BulkAcks: coordinator.MaxBulkAcks,
@@ -252,5 +242,8 @@ func limitsOf(settings coordinator.Settings) api.Limits {
 		ListLimit: coordinator.MaxListLimit, Labels: coordinator.MaxLabels, LabelNameBytes: coordinator.MaxLabelNameBytes,
 		LabelValueBytes: coordinator.MaxLabelValueBytes, DescriptionBytes: coordinator.MaxDescriptionBytes,
 		ReasonBytes: coordinator.MaxReasonBytes, IdempotencyKeyBytes: coordinator.MaxIdempotencyKeyBytes,
+		Requests: int64(bounds.Requests), HeavyRequests: int64(bounds.HeavyRequests), Uploads: int64(bounds.Uploads),
+		Restores: int64(bounds.Restores), Streams: int64(bounds.Streams), BufferedBytes: bounds.BufferedBytes,
+		JobShare: int64(bounds.JobShare), ClientShare: int64(bounds.ClientShare),
 	}
 }

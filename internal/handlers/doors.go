@@ -16,7 +16,7 @@ import (
 // refuse answers any error of any door. After the head of an answer went out there is no
 // way to refuse any more: the connection is broken off, so that the client sees it.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	gone := errors.Is(err, context.Canceled) && r.Context().Err() != nil && !s.options.Draining()
+	gone := errors.Is(err, context.Canceled) && r.Context().Err() != nil && !s.options.Draining() && !revoked(r)
 	if gone && !started(w) {
 		w.WriteHeader(statusClientGone)
 		return
@@ -36,10 +36,12 @@ func (s *server) translate(r *http.Request, err error) error {
 	if _, ours := errors.AsType[*coordinator.Error](err); ours && coordinator.CodeOf(err) != coordinator.CodeInternal {
 		return err
 	}
-	if _, sender := errors.AsType[*bodyError](err); sender {
+	if _, sender := errors.AsType[*bodyError](err); sender && !revoked(r) {
 		return bodyBrokenOff(err)
 	}
 	switch {
+	case revoked(r) && (errors.Is(err, context.Canceled) || errors.Is(err, errRevoked)):
+		return stranger(r)
 	case errors.Is(err, context.DeadlineExceeded):
 		return outOfTime(r.Method, err)
 	case errors.Is(err, context.Canceled) && s.options.Draining():

@@ -66,6 +66,8 @@ type entryAnswer struct {
 	latest bool
 }
 
+func (a entryAnswer) size() int { return len(a.entry.Value) }
+
 // VisitGetSharedEntryResponse writes the value.
 func (a entryAnswer) VisitGetSharedEntryResponse(w http.ResponseWriter) error { return a.write(w) }
 

@@ -42,13 +42,16 @@ func writeFrame(frame *bytes.Buffer, name string, data any) {
 func eventOf(event *coordinator.Event) api.Event {
 	out := api.Event{
 		Type: api.EventType(event.Type), Job: event.Job, Epoch: event.ID.Epoch, At: event.At,
-		Why: present(api.DeletionReason(event.Why)), Failure: failureOf(event.Failure),
+		Why: present(api.DeletionReason(event.Why)), Failure: failureOf(event.Failure), By: present(event.By),
 	}
 	if event.ID.Seq > 0 {
 		out.ID = new(event.ID.String())
 	}
 	if event.CheckpointID >= 0 {
 		out.CheckpointID = &event.CheckpointID
+	}
+	if event.Type == coordinator.EventUpdated {
+		out.Pinned = &event.Pinned
 	}
 	if event.Type == coordinator.EventFailing {
 		out.ConsecutiveFailures = &event.ConsecutiveFailures

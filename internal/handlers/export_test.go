@@ -5,18 +5,47 @@ import (
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
-// PlainAckItem reads a body as the door for plain acknowledgements does.
-func PlainAckItem(body []byte) (coordinator.AckItem, bool) { return new(plainAck).item(body) }
+// PlainAckItems reads a body as the door for plain acknowledgements does.
+func PlainAckItems(body []byte) (items []coordinator.AckItem, list, plain bool) {
+	a := new(plainAck)
+	plain = a.read(body)
+	return a.items, a.list, plain
+}
 
-// StrictAckItem reads a body as the general door does.
-func StrictAckItem(body []byte) (coordinator.AckItem, error) {
+// StrictAckItems reads a body as the general door does.
+func StrictAckItems(body []byte) (items []coordinator.AckItem, list bool, err error) {
 	var decoded api.AckBody
 	if err := decodeStrict(body, &decoded); err != nil {
-		return coordinator.AckItem{}, err
+		return nil, false, err
+	}
+	if decoded.Acks != nil {
+		items, err = ackItemsOf(&decoded)
+		return items, true, err
 	}
 	budget := maxInlineParts
-	return ackItemOf("", decoded.One(), &budget)
+	item, err := ackItemOf("", decoded.One(), &budget)
+	return []coordinator.AckItem{item}, false, err
 }
 
 // AppendAckResult is how the door for plain acknowledgements answers.
 func AppendAckResult(result api.AckResult) []byte { return appendAckResult(nil, result) }
+
+// AnswerToAList is how an acknowledged list is answered.
+func AnswerToAList(id int64, result coordinator.AckResult) api.AcknowledgeResponseObject {
+	return bulkAnswer{id, result}
+}
+
+// DecodeStrict decodes a body into a pointer.
+func DecodeStrict(raw []byte, target any) error { return decodeStrict(raw, target) }
+
+// ParseRange gives the offset and length of a Range header for a stream of size bytes.
+func ParseRange(header string, size int64) (offset, length int64, ok bool, err error) {
+	r, ok, err := parseRange(header, size)
+	return r.offset, r.length, ok, err
+}
+
+// TagsOf splits an If-Match.
+func TagsOf(header string) (tags []string, star bool, err error) { return tagsOf("If-Match", header) }
+
+// SHA256Of finds the digest in a Content-Digest.
+func SHA256Of(header string) ([]byte, error) { return sha256Of(&header) }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/doors"
 )
 
 // exchange is one request and its answer. The strict server hands its handlers neither,
@@ -20,8 +21,22 @@ type exchange struct {
 	request   *http.Request
 	body      *heldBody
 	operation operation
+	// transfer is the body where it is streamed, nil before that and elsewhere.
+	transfer *uploadBody
+	// caller is who sent the request, nil for a stranger; cancel ends its context early.
+	caller *doors.Caller
+	cancel context.CancelCauseFunc
+	holds  holding
 	// budget is how long the store may take over the request, without what it waits.
 	budget time.Duration
+}
+
+// callerName is what the caller is called, "" where nobody demands a name.
+func (e *exchange) callerName() string {
+	if e.caller == nil {
+		return ""
+	}
+	return e.caller.Name
 }
 
 type exchangeKey struct{}
@@ -41,7 +56,14 @@ func (s *server) frame(next http.Handler) http.Handler {
 		e := &exchange{writer: w, body: &heldBody{
 			source: r.Body, control: http.NewResponseController(w), patience: s.options.BodyTimeout,
 		}}
-		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
+		e.caller = s.options.Caller(r)
+		defer s.release(e)
+		ctx := context.WithValue(r.Context(), exchangeKey{}, e)
+		if e.caller.Revoked() != nil {
+			ctx, e.cancel = context.WithCancelCause(ctx)
+			defer e.cancel(nil)
+		}
+		r = r.WithContext(ctx)
 		r.Body = e.body
 		e.request = r
 		defer s.recoverPanic(w, r)
@@ -51,8 +73,16 @@ func (s *server) frame(next http.Handler) http.Handler {
 		// The router works on the escaped path, and parameters are unescaped once, after
 		// it. Without this it would do so only for some paths, and %2F would be a slash.
 		r.URL.RawPath = r.URL.EscapedPath()
+		if !s.options.Hosts(r.Host) {
+			s.refuse(w, r, otherHost())
+			return
+		}
 		if err := s.origins.Check(r); err != nil {
-			s.refuse(w, r, crossOrigin(err))
+			s.refuse(w, r, crossOrigin())
+			return
+		}
+		if e.caller == nil && !s.options.Public[r.URL.Path] {
+			s.refuse(w, r, stranger(r)) // before a word is said about what there is
 			return
 		}
 		s.routeHead(r)
@@ -73,13 +103,22 @@ func (e *exchange) leaveBody() {
 	}
 }
 
+// otherHost keeps pages out whose name was made to lead to this machine: to the browser they
+// are of the server's own origin, so nothing else would.
+func otherHost() *coordinator.Error {
+	return &coordinator.Error{
+		Code: coordinator.CodeForbidden,
+		Detail: "This server is for its own machine and asks for no token, so it is called 127.0.0.1, [::1] or localhost, and not as the Host header of this request has it. " +
+			"Call it so, or start it with --tokens, or with --insecure if something else keeps strangers out.",
+	}
+}
+
 // crossOrigin keeps pages of other origins from changing anything: some of our calls have
 // no body, so that the media type alone would not stop a form.
-func crossOrigin(cause error) *coordinator.Error {
+func crossOrigin() *coordinator.Error {
 	return &coordinator.Error{
 		Code:   coordinator.CodeForbidden,
 		Detail: "A page of another origin may not change anything here. Call the server from a program, or from a page of its own origin.",
-		Err:    cause,
 	}
 }
 

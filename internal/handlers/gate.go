@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/checkpointd/checkpointd/api"
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/load"
 )
 
 const (
@@ -15,35 +17,68 @@ const (
 	budgetPerMiB = 500 * time.Millisecond
 )
 
-// gate stands before every operation and refuses, in this order, an Accept that rules the
-// answer out, a wrong query, a wrong media type and a body that is not strict JSON of the
-// operation's form. It then gives the store its budget.
+// gate stands before every operation and refuses, in this order, a caller that may not use it, an Accept that rules the
+// answer out, a wrong query, tags that are none, a wrong media type, a body that is not strict JSON of the
+// operation's form, and what is more than the server takes at once. It then gives the store its
+// budget.
 func (s *server) gate(next api.StrictHandlerFunc, operationID string) api.StrictHandlerFunc {
 	return func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error) {
 		o := operations[operationID]
 		e := exchangeOf(ctx)
 		e.operation = o
+		if err := s.admit(e, request); err != nil {
+			return nil, err
+		}
+		s.options.OnAdmitted(r, o.rule.role)
+		ctx = coordinator.By(ctx, e.callerName())
+		e.holds.who = load.Who{Client: clientOf(r, e.caller), Job: o.rule.jobOf(request)}
 		if err := checkAccept(r, o); err != nil {
 			return nil, err
 		}
 		if err := checkQuery(r, o, request); err != nil {
 			return nil, err
 		}
+		if err := checkTags(r, o); err != nil {
+			return nil, err
+		}
+		if o.class == load.Stream { // no transfer would ever end it
+			e.untilRevoked(ctx)
+		}
 		if o.streams {
+			if err := s.takeSlot(ctx, e, o.class); err != nil {
+				return nil, err
+			}
 			return next(ctx, w, r, request)
 		}
 		wait, err := waitOf(o, request)
 		if err != nil {
 			return nil, err
 		}
+		class := o.class
+		if wait > 0 && r.Method == http.MethodGet { // what changes something is not broken off before it has
+			e.untilRevoked(ctx)
+		}
+		if wait > 0 {
+			class = load.Stream
+		}
 		size, err := s.takeBody(e, request)
 		if err != nil {
 			return nil, err
 		}
+		// After the body, or senders that dawdle would take the places of those that do not.
+		if err := s.takeSlot(ctx, e, class); err != nil {
+			return nil, err
+		}
+		defer e.giveSlot() // before the answer is read, which the client may take its time for
 		e.budget = s.budget(o, size)
 		ctx, cancel := context.WithTimeout(ctx, e.budget+wait)
 		defer cancel()
-		return next(ctx, w, r, request)
+		response, err := next(ctx, w, r, request)
+		if err == nil {
+			err = s.keepAnswer(e, response)
+		}
+		s.limitAnswer(e)
+		return response, err
 	}
 }
 

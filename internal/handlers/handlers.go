@@ -10,6 +10,8 @@ import (
 
 	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/doors"
+	"github.com/checkpointd/checkpointd/internal/load"
 )
 
 // Options configure [New]. The zero value is valid.
@@ -25,6 +27,26 @@ type Options struct {
 	// Ready tells whether the store answers, with the warnings about how it is
 	// configured. Defaults to asking the store.
 	Ready func(ctx context.Context) ([]coordinator.Warning, error)
+
+	// Caller finds who sent a request, nil for a stranger. It may be called more than once for
+	// a request. Defaults to everybody being [doors.Anyone].
+	Caller func(r *http.Request) *doors.Caller
+
+	// Hosts tells whether a request with this Host header is meant for this server; others are
+	// refused. Defaults to all being meant.
+	Hosts func(host string) bool
+
+	// OnAdmitted is told the role that an operation demands when its caller may use it, before
+	// anything else is judged. Plain acknowledgements go without. Defaults to dropping it.
+	OnAdmitted func(r *http.Request, demanded doors.Role)
+
+	// Load are the bounds of what is taken at once. Defaults to some of its own, with the
+	// default limits.
+	Load *load.Load
+
+	// Public are the paths among /healthz, /readyz, /metrics, /limits and /openapi.yaml that
+	// are served to strangers, too. Defaults to none.
+	Public map[string]bool
 
 	// Metrics serves GET /metrics. Defaults to an empty answer.
 	Metrics http.Handler
@@ -76,6 +98,18 @@ func (o Options) orDefaults(c *coordinator.Coordinator) Options {
 	}
 	if o.RequestID == nil {
 		o.RequestID = func(*http.Request) string { return rand.Text() }
+	}
+	if o.OnAdmitted == nil {
+		o.OnAdmitted = func(*http.Request, doors.Role) {}
+	}
+	if o.Hosts == nil {
+		o.Hosts = func(string) bool { return true }
+	}
+	if o.Caller == nil {
+		o.Caller = func(*http.Request) *doors.Caller { return doors.Anyone }
+	}
+	if o.Load == nil {
+		o.Load = load.New(load.DefaultLimits())
 	}
 	if o.Ready == nil {
 		o.Ready = c.Health

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"slices"
 
 	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
@@ -13,11 +14,18 @@ func (s *server) ListJobs(ctx context.Context, _ api.ListJobsRequestObject) (api
 	if err != nil {
 		return nil, err
 	}
+	jobs = jobsFor(ctx, jobs)
 	out := api.ListJobs200JSONResponse{Jobs: make([]api.JobState, len(jobs))}
 	for i := range jobs {
 		out.Jobs[i] = jobStateOf(&jobs[i], s.coordinator.Settings())
 	}
 	return out, nil
+}
+
+// jobsFor leaves out the jobs that the caller is not for.
+func jobsFor(ctx context.Context, jobs []coordinator.JobState) []coordinator.JobState {
+	caller := exchangeOf(ctx).caller
+	return slices.DeleteFunc(jobs, func(state coordinator.JobState) bool { return !caller.InJob(state.Job) })
 }
 
 // GetJob reads one job.

@@ -37,6 +37,8 @@ type manifestAnswer struct {
 	parts []coordinator.ManifestPart
 }
 
+func (a manifestAnswer) size() int { return len(a.parts) * partMemory }
+
 // VisitGetManifestResponse writes the text.
 func (a manifestAnswer) VisitGetManifestResponse(w http.ResponseWriter) error { return a.write(w) }
 

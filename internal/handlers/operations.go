@@ -6,6 +6,7 @@ import (
 
 	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/load"
 )
 
 // operation is what the gate knows of one operation of the contract.
@@ -20,6 +21,11 @@ type operation struct {
 	streams bool
 	// heavy tells that it takes several steps in the store, or reads what may be large.
 	heavy bool
+	// rule is who may use it, class which bound it falls under.
+	rule  rule
+	class load.Class
+	// tagged tells that it has an If-None-Match.
+	tagged bool
 	// query are the query parameters that it has, nil for one that has none at all.
 	query []queryParameter
 }
@@ -47,7 +53,10 @@ var operations = func() map[string]operation {
 		all[method.Name] = operation{
 			produces:  []string{mediaJSON},
 			bodyLimit: maxBody + bodySlack, limitName: "bodyBytes",
-			query: queryParametersOf(method.Type.In(1)),
+			rule:   ruleOf(method.Name, method.Type.In(1)),
+			class:  classes[method.Name],
+			tagged: hasTags(method.Type.In(1)),
+			query:  queryParametersOf(method.Type.In(1)),
 		}
 	}
 	adjust := func(change func(*operation), names ...string) {
@@ -60,10 +69,10 @@ var operations = func() map[string]operation {
 	adjust(func(o *operation) { o.bodyLimit, o.limitName = coordinator.MaxAckBody, "ackBodyBytes" }, "Acknowledge")
 	adjust(func(o *operation) { o.limitName = "valueBytes" }, "PutSharedEntry", "PutSharedEntryByKey")
 	adjust(func(o *operation) { o.bodyLimit, o.limitName = coordinator.MaxObjectUpload, "objectUploadBytes" }, "UploadPart")
-	adjust(func(o *operation) { o.streams = true }, "UploadPart", "RestoreCheckpoint", "RestoreLatest", "GetMetrics", "StreamEvents")
+	adjust(func(o *operation) { o.streams = true }, "UploadPart", "ImportJob", "RestoreCheckpoint", "RestoreLatest", "ExportJob", "GetMetrics", "StreamEvents")
 	adjust(func(o *operation) { o.heavy = true }, "CleanupCheckpoints", "DeleteJob", "GetStats",
 		"GetSnapshot", "GetLatestSnapshot", "GetManifest", "GetLatestManifest", "HeadRestore", "HeadRestoreLatest")
-	adjust(func(o *operation) { o.produces = []string{mediaNDJSON} }, "RestoreCheckpoint", "RestoreLatest", "HeadRestore", "HeadRestoreLatest")
+	adjust(func(o *operation) { o.produces = []string{mediaNDJSON} }, "RestoreCheckpoint", "RestoreLatest", "ExportJob", "HeadRestore", "HeadRestoreLatest")
 	adjust(func(o *operation) { o.produces = []string{mediaText} }, "GetManifest", "GetLatestManifest")
 	adjust(func(o *operation) { o.produces = []string{mediaText, "application/openmetrics-text"} }, "GetMetrics")
 	adjust(func(o *operation) { o.produces = []string{mediaYAML} }, "GetContract")
@@ -73,6 +82,15 @@ var operations = func() map[string]operation {
 		"ClearSharedState", "PatchSharedState", "PutSharedEntry", "PutSharedEntryByKey", "DeleteJob", "ForgetTask")
 	return all
 }()
+
+// hasTags tells whether an operation has an If-None-Match.
+func hasTags(request reflect.Type) bool {
+	params, has := request.FieldByName("Params")
+	if has {
+		_, has = params.Type.FieldByName("IfNoneMatch")
+	}
+	return has
+}
 
 // queryParametersOf reads the query parameters of an operation from the Params that the
 // generated code declares for it.

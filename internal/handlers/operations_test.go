@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/checkpointd/checkpointd/api"
+	"github.com/checkpointd/checkpointd/internal/load"
 )
 
 // What the gate knows of an operation must be what the contract says of it.
@@ -31,6 +32,9 @@ func TestOperationsAreThoseOfTheContract(t *testing.T) {
 			}
 			if diff := cmp.Diff(mediaTypesOf(method, described), firstOf(o.produces)); diff != "" {
 				t.Errorf("%s: media types, contract (-) and gate (+):\n%s", name, diff)
+			}
+			if class, _ := described.Extensions["x-class"].(string); class == "" || load.Class(class) != o.class {
+				t.Errorf("%s: x-class is %q, and the gate has %q", name, class, o.class)
 			}
 			var want, got []string
 			for _, parameter := range append(slices.Clone(item.Parameters), described.Parameters...) {

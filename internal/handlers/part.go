@@ -56,11 +56,14 @@ func stateRefusal(pointer string, err error) error {
 	case errors.As(err, &duplicate):
 		return placed(coordinator.CodeInvalidRequest, "The part has a key twice", pointer, duplicate.Line, duplicate.Detail())
 	case errors.As(err, &large):
-		limit := "valueBytes"
-		if large.What == "part" {
+		limit, most, what := "valueBytes", large.Max, strings.TrimSuffix(sentence(large.Detail), ".")
+		switch large.What {
+		case "part":
 			limit = "partBytes"
+		case "line": // the number is that of GET /limits, without the room around the value
+			most, what = coordinator.MaxValueBytes, "One line is longer than a value may be, with 64 KiB for what stands around it"
 		}
-		refusal := coordinator.ErrTooLarge(limit, large.Max, strings.TrimSuffix(sentence(large.Detail), "."))
+		refusal := coordinator.ErrTooLarge(limit, most, what)
 		if large.Line > 0 {
 			refusal.Fields = []coordinator.FieldError{{Line: large.Line, Detail: sentence(large.Detail)}}
 		}

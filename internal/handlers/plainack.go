@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,19 +13,24 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/doors"
+	"github.com/checkpointd/checkpointd/internal/load"
 	"github.com/checkpointd/checkpointd/internal/snapshot"
 )
 
-// A plain acknowledgement is what a fleet sends most: one task's word in a small body,
-// without anything unusual around it. Bound and decoded as any other request it costs
-// three times what the rest of its way does, so it has a door of its own. That door takes
-// only what the general one would take, to the same effect; whatever it is not sure of, a
-// refusal above all, it leaves to that one, as if it had not looked.
+// A plain acknowledgement is what a fleet sends most: one task's word in a small body, or a
+// list of them, without anything unusual around it. Bound and decoded as any other request
+// it costs three times what the rest of its way does, so it has a door of its own. That door
+// takes only what the general one would take, to the same effect; whatever it is not sure
+// of, a refusal above all, it leaves to that one, as if it had not looked.
 
-// maxPlainAck is how many bytes the body of a plain acknowledgement may have.
-const maxPlainAck = 16 << 10
+// How many bytes the body of a plain acknowledgement may have, so that the longest list with
+// names of usual length fits, and how many of memory are kept for the next one.
+const (
+	maxPlainBody = 128 << 10
+	keptPlain    = 16 << 10
+)
 
 // The path of acknowledgements around the id, and the pattern of the generated router.
 const (
@@ -40,10 +46,13 @@ var (
 	headerNoCache = []string{"no-cache"}
 )
 
-// plainAck is the memory of one plain acknowledgement.
+// plainAck is the memory of one request with plain acknowledgements.
 type plainAck struct {
-	body   [maxPlainAck]byte
+	body   [keptPlain]byte
 	fields []snapshot.Field
+	// items are what the body says. It is a list where list is set, of one else.
+	items  []coordinator.AckItem
+	list   bool
 	answer []byte
 }
 
@@ -52,24 +61,41 @@ var plainAcks = sync.Pool{New: func() any { return new(plainAck) }}
 // ServeHTTP takes every request of the API.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	job, id, plain := plainAckHead(r)
+	var caller *doors.Caller
+	if plain = plain && s.options.Hosts(r.Host); plain {
+		caller = s.options.Caller(r)
+		plain = mayAcknowledge(caller, job)
+	}
 	if !plain {
 		s.general.ServeHTTP(w, r)
 		return
 	}
-	a := plainAcks.Get().(*plainAck) //nolint:forcetypeassert // The pool holds nothing else.
-	defer plainAcks.Put(a)
-	body := a.body[:r.ContentLength]
-	// A server without deadlines reads without them; net/http lifts them at the body's end.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.options.BodyTimeout))
-	n, err := io.ReadFull(r.Body, body)
-	if err == nil {
-		if item, plain := a.item(body); plain {
-			_ = r.Body.Close() // it is read; net/http would make sure of that before the answer
-			s.acknowledgePlain(w, r, a, coordinator.Ref{Job: job, ID: id}, item)
+	counted := r.ContentLength > largeBytes
+	if counted {
+		who := load.Who{Client: clientOf(r, caller), Job: job}
+		if err := s.options.Load.Buffered.Take(r.Context(), who, bodyCopies*r.ContentLength); err != nil {
+			s.startPlain(w, r)
+			s.refusePlain(w, r, s.shed(err, buffered), false)
 			return
 		}
+		defer s.options.Load.Buffered.Give(who, bodyCopies*r.ContentLength)
 	}
-	r.Body = &replayedBody{Closer: r.Body, Reader: io.MultiReader(bytes.NewReader(body[:n]), failedReader{err})}
+	a := plainAcks.Get().(*plainAck) //nolint:forcetypeassert // The pool holds nothing else.
+	defer a.release()
+	body := a.room(int(r.ContentLength))
+	// A server without deadlines reads without them; net/http lifts them at the body's end.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.patience(r.ContentLength)))
+	n, err := io.ReadFull(r.Body, body)
+	if err == nil && a.read(body) && a.admitted(caller) {
+		_ = r.Body.Close() // it is read; net/http would make sure of that before the answer
+		s.acknowledgePlain(w, r, caller, a, coordinator.Ref{Job: job, ID: id})
+		return
+	}
+	replayed := &replayedBody{Closer: r.Body, Reader: io.MultiReader(bytes.NewReader(body[:n]), failedReader{err})}
+	if counted && err == nil {
+		replayed.counted = body
+	}
+	r.Body = replayed
 	s.general.ServeHTTP(w, r)
 }
 
@@ -77,7 +103,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // of which checkpoint.
 func plainAckHead(r *http.Request) (job string, id int64, plain bool) {
 	path, isAck := strings.CutSuffix(r.URL.Path, ackPathTail)
-	if !isAck || r.Method != http.MethodPost || r.ContentLength <= 0 || r.ContentLength > maxPlainAck || r.URL.RawPath != "" {
+	if !isAck || r.Method != http.MethodPost || r.ContentLength <= 0 || r.ContentLength > maxPlainBody || r.URL.RawPath != "" {
 		return "", 0, false
 	}
 	if path, isAck = strings.CutPrefix(path, ackPathHead); !isAck || !plainHeaders(r.Header) {
@@ -138,13 +164,83 @@ func plainText(value []byte) (string, bool) {
 	return string(value[1 : len(value)-1]), true
 }
 
-// item reads the body of a plain acknowledgement.
-func (a *plainAck) item(body []byte) (item coordinator.AckItem, plain bool) {
-	// Around a state stands the body's object, and around each of its values the state.
-	const depth = maxNesting + 2
-	if a.fields, plain = snapshot.AppendFields(a.fields[:0], body, depth); !plain {
-		return item, false
+// room is where a body of so many bytes goes.
+func (a *plainAck) room(size int) []byte {
+	if size > len(a.body) {
+		return make([]byte, size)
 	}
+	return a.body[:size]
+}
+
+// release gives the memory back for the next request, without what only an unusual one needs.
+func (a *plainAck) release() {
+	clear(a.items)
+	if cap(a.answer) > keptPlain {
+		a.answer = nil
+	}
+	plainAcks.Put(a)
+}
+
+// plainDepth is for an acknowledgement: around each value of its state stand the two objects.
+const plainDepth = maxNesting + 2
+
+// read reads a body.
+func (a *plainAck) read(body []byte) (plain bool) {
+	a.items = a.items[:0]
+	budget := maxInlineParts
+	rest, isList := cutTokens(body, "{", `"acks"`, ":", "[")
+	if a.list = isList; isList {
+		return a.readList(rest, &budget)
+	}
+	rest, plain = a.add(body, &budget)
+	return plain && len(trimSpace(rest)) == 0
+}
+
+// readList reads what follows the bracket of a list.
+func (a *plainAck) readList(rest []byte, budget *int) (plain bool) {
+	for len(a.items) < coordinator.MaxBulkAcks {
+		if rest, plain = a.add(rest, budget); !plain {
+			return false
+		}
+		after, goesOn := cutTokens(rest, ",")
+		if !goesOn {
+			rest, plain = cutTokens(rest, "]", "}")
+			return plain && len(trimSpace(rest)) == 0
+		}
+		rest = after
+	}
+	return false
+}
+
+// cutTokens gives what follows the tokens, with white space between them; found is false
+// where text does not begin so.
+func cutTokens(text []byte, tokens ...string) (rest []byte, found bool) {
+	for _, token := range tokens {
+		if text, found = bytes.CutPrefix(trimSpace(text), []byte(token)); !found {
+			return nil, false
+		}
+	}
+	return text, true
+}
+
+// trimSpace cuts the white space of JSON off the front.
+func trimSpace(text []byte) []byte {
+	for i, c := range text {
+		if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+			return text[i:]
+		}
+	}
+	return nil
+}
+
+// add reads the acknowledgement that text begins with, and gives what follows it. budget is
+// how many bytes the parts of the request may still have.
+func (a *plainAck) add(text []byte, budget *int) (rest []byte, plain bool) {
+	if a.fields, rest, plain = snapshot.CutFields(a.fields[:0], text, plainDepth); !plain {
+		return nil, false
+	}
+	a.items = append(a.items, coordinator.AckItem{})
+	item := &a.items[len(a.items)-1]
 	var state []byte
 	for _, field := range a.fields {
 		switch string(field.Name) {
@@ -161,80 +257,101 @@ func (a *plainAck) item(body []byte) (item coordinator.AckItem, plain bool) {
 		case "state":
 			state = field.Value
 		default:
-			return item, false
+			return nil, false
 		}
 		if !plain {
-			return item, false
+			return nil, false
 		}
 	}
 	if coordinator.CheckTaskID(item.TaskID) != nil {
-		return item, false
+		return nil, false
 	}
 	if state == nil {
-		return item, true
+		return rest, true
 	}
-	budget := maxInlineParts
-	part, err := renderPart("/state", item.TaskID, state, &budget)
+	part, err := renderPart("/state", item.TaskID, state, budget)
 	item.Part = part
-	return item, err == nil
+	return rest, err == nil
+}
+
+// admitted tells whether the caller may speak for all the tasks.
+func (a *plainAck) admitted(caller *doors.Caller) bool {
+	return !slices.ContainsFunc(a.items, func(item coordinator.AckItem) bool { return !caller.AsTask(item.TaskID) })
 }
 
 // acknowledgePlain calls the coordinator and answers, as the general way does.
-func (s *server) acknowledgePlain(w http.ResponseWriter, r *http.Request, a *plainAck, ref coordinator.Ref, item coordinator.AckItem) {
+func (s *server) acknowledgePlain(w http.ResponseWriter, r *http.Request, caller *doors.Caller, a *plainAck, ref coordinator.Ref) {
+	s.startPlain(w, r)
+	header := w.Header()
+	slots := s.options.Load.Of(load.Small)
+	var who load.Who
+	if !slots.TryTake() {
+		who = load.Who{Client: clientOf(r, caller), Job: ref.Job}
+		if err := slots.Take(r.Context(), who, 1); err != nil {
+			s.refusePlain(w, r, s.shed(err, load.Small), true)
+			return
+		}
+	}
+	err := s.acknowledge(a, ref)
+	slots.Give(who, 1)
+	if err != nil {
+		s.refusePlain(w, r, err, true)
+		return
+	}
+	header["Content-Type"] = headerJSON
+	header["Content-Length"] = []string{strconv.Itoa(len(a.answer))}
+	_, _ = w.Write(a.answer) // whoever does not hear it asks again
+}
+
+// startPlain begins an answer of this door as the general one does.
+func (s *server) startPlain(w http.ResponseWriter, r *http.Request) {
 	if route := chi.RouteContext(r.Context()); route != nil {
 		route.RoutePatterns = append(route.RoutePatterns, ackPattern)
 	}
 	header := w.Header()
 	header["X-Content-Type-Options"] = headerNoSniff
 	header["Cache-Control"] = headerNoCache
-	outcome, err := s.acknowledge(ref, item)
-	if err != nil {
-		s.refusePlain(w, r, err)
-		return
-	}
-	a.answer = appendAckResult(a.answer[:0], ackResultOf(ref.ID, outcome))
-	header["Content-Type"] = headerJSON
-	header["Content-Length"] = []string{strconv.Itoa(len(a.answer))}
-	_, _ = w.Write(a.answer) // whoever does not hear it asks again
 }
 
 // acknowledge calls the coordinator. A panic is an error of ours.
-func (s *server) acknowledge(ref coordinator.Ref, item coordinator.AckItem) (outcome coordinator.AckOutcome, err error) {
+func (s *server) acknowledge(a *plainAck, ref coordinator.Ref) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = panicked(cause)
 		}
 	}()
-	return s.coordinator.Acknowledge(s.budgets.take(), ref.Job, ref.ID, item)
+	ctx := s.budgets.take()
+	if a.list {
+		// A copy, since a store may hold on to what it was given for longer than the call takes.
+		result, err := s.coordinator.AcknowledgeAll(ctx, ref.Job, ref.ID, slices.Clone(a.items))
+		if err == nil {
+			a.answer = appendBulkAckResult(a.answer[:0], ref.ID, result)
+		}
+		return err
+	}
+	outcome, err := s.coordinator.Acknowledge(ctx, ref.Job, ref.ID, a.items[0])
+	if err == nil {
+		a.answer = appendAckResult(a.answer[:0], ackResultOf(ref.ID, outcome))
+	}
+	return err
 }
 
-// refusePlain refuses what the coordinator refused.
-func (s *server) refusePlain(w http.ResponseWriter, r *http.Request, err error) {
-	e := &exchange{writer: w, body: &heldBody{ended: true}, operation: operations["Acknowledge"]}
+// refusePlain refuses what the coordinator refused, or the bounds; read tells whether the body was.
+func (s *server) refusePlain(w http.ResponseWriter, r *http.Request, err error, read bool) {
+	e := &exchange{writer: w, body: &heldBody{ended: read}, operation: operations["Acknowledge"]}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
 	e.request = r
 	s.refuse(w, r, err)
-}
-
-// appendAckResult appends an answer as encoding/json writes it.
-func appendAckResult(dst []byte, a api.AckResult) []byte {
-	dst = append(dst, `{"checkpointId":`...)
-	dst = strconv.AppendInt(dst, a.CheckpointID, 10)
-	dst = append(dst, `,"status":"`...)
-	dst = append(dst, a.Status...)
-	dst = append(dst, `","acknowledgedTasks":`...)
-	dst = strconv.AppendInt(dst, int64(a.AcknowledgedTasks), 10)
-	dst = append(dst, `,"requiredTaskAcks":`...)
-	dst = strconv.AppendInt(dst, int64(a.RequiredTaskAcks), 10)
-	dst = append(dst, `,"duplicate":`...)
-	dst = strconv.AppendBool(dst, a.Duplicate)
-	return append(dst, '}', '\n')
+	e.leaveBody()
 }
 
 // replayedBody is a body of which something was read, as if it had not been.
 type replayedBody struct {
 	io.Reader
 	io.Closer
+
+	// counted is all of it where the memory for it was asked for already; nil elsewhere.
+	counted []byte
 }
 
 // failedReader has nothing more, for its reason.

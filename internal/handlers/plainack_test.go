@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -66,7 +67,22 @@ func TestPlainAcknowledgementsAreAnsweredAsAllOthers(t *testing.T) {
 		`{"taskId":"task-3","state":{"":1}}`, `{"taskId":"task-3","state":{"a":"\ud800"}}`, "{\"taskId\":\"task-3\",\"state\":{\"a\":\"\xff\"}}",
 		`{"taskId":"task-3","state":{"a":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}}`,
 		`{"taskId":"task-4","state":{"a":` + strings.Repeat("[", 1001) + strings.Repeat("]", 1001) + `}}`,
-		`{"acks":[{"taskId":"task-5"},{"taskId":"task-5"}]}`, `{"taskId":"task-6","acks":[]}`,
+		`{"acks":[{"taskId":"task-5"},{"taskId":"task-5"}]}`, `{"taskId":"task-6","acks":[]}`, `{"acks":[],"taskId":"task-6"}`,
+		"\n{ \"acks\" : [ {\"taskId\":\"task-5\"} ,\t{ \"taskId\" : \"<task> 7&\" , \"epoch\" : 1 } ] }\r\n",
+		`{"acks":[]}`, `{"acks":null}`, `{"acks":{}}`, `{"acks":[null]}`, `{"acks":[{}]}`, `{"acks":[{"taskId":"task-8"},]}`, `{"acks":[,]}`,
+		`{"acks":[{"taskId":"task-8"}]`, `{"acks":[{"taskId":"task-8"}}`, `{"acks":[{"taskId":"task-8"}]}x`, `{"acks":[{"taskId":"task-8"}]}{}`,
+		`{"acks":[{"taskId":"task-8"}],"acks":[{"taskId":"task-8"}]}`, `{"acks":[{"taskId":"task-8"}],"epoch":0}`,
+		`{"acks":[{"taskId":"task-8"} {"taskId":"task-9"}]}`, `{"ack\u0073":[{"taskId":"task-8","epoch":5}]}`, `{"Acks":[{"taskId":"task-8"}]}`,
+		`{"acks":[{"taskId":"task-8"},{"taskId":"-"}]}`, `{"acks":[{"taskId":"task-8"},{"taskId":"task-9","attempt":1.5}]}`,
+		`{"acks":[{"taskId":"task-8"},{"taskId":"task-9","digest":"sha256:0"}]}`, `{"acks":[{"taskId":"task-8"},{"taskId":"task-9","acks":[]}]}`,
+		`{"acks":[{"taskId":"task-8"},{"taskId":"task-9","state":{"a":1,"a":2}}]}`, `{"acks":[{"taskId":"task-8"},["task-9"]]}`,
+		`{"acks":[{"taskId":"task-2","epoch":9},{"taskId":"task-2","state":{"n":2}},{"taskId":"task-3","digest":"` + zeros + `"}]}`,
+		`{"acks":[` + strings.Repeat(`{"taskId":"task-8","epoch":9},`, 999) + `{"taskId":"task-8","epoch":9}]}`,
+		`{"acks":[` + strings.Repeat(`{"taskId":"task-8","epoch":9},`, 1000) + `{"taskId":"task-8","epoch":9}]}`,
+		`{"acks":[{"taskId":"task-8","epoch":9,"state":{"a":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}}]}`,
+		`{"acks":[{"taskId":"task-8","epoch":9,"state":{"a":` + strings.Repeat("[", 1001) + strings.Repeat("]", 1001) + `}}]}`,
+		`{"acks":[{"taskId":"task-8","epoch":9,"state":{"a":"` + strings.Repeat("x", 130_000) + `"}},{"taskId":"task-1"}]}`,
+		`{"acks":[{"taskId":"task-8","epoch":9,"state":{"a":"` + strings.Repeat("x", 140_000) + `"}},{"taskId":"task-1"}]}`,
 		`{"taskId":"task-6"} x`, `{"taskId":"task-6"`, `["task-6"]`, `"task-6"`, "\xef\xbb\xbf{\"taskId\":\"task-6\"}",
 		`{"taskId":"task-6","attempt":1,"epoch":0,"digest":"` + zeros + `","state":{},"more":{},"evenMore":{}}`,
 		strings.Repeat(" ", 20_000) + `{"taskId":"task-6"}`,
@@ -81,6 +97,7 @@ func TestPlainAcknowledgementsAreAnsweredAsAllOthers(t *testing.T) {
 	} {
 		both(path, `{"taskId":"a"}`)
 		both(path, `{"taskId":"z"}`)
+		both(path, `{"acks":[{"taskId":"a"},{"taskId":"z"}]}`)
 	}
 	for _, headers := range [][]string{
 		{"Accept", "text/html"},
@@ -96,8 +113,12 @@ func TestPlainAcknowledgementsAreAnsweredAsAllOthers(t *testing.T) {
 	}
 	both("/checkpoints/0/acks", `{"taskId":"task-9"}`)
 	both("/checkpoints/0/acks", `{"taskId":"task-9"}`)
-	both("/checkpoints/0/acks", `{"taskId":"task-10"}`)
+	both("/checkpoints/0/acks", `{"acks":[{"taskId":"task-9"},{"taskId":"task-10"},{"taskId":"task-11"}]}`)
+	both("/checkpoints/0/acks", `{"acks":[{"taskId":"task-9"},{"taskId":"task-10"},{"taskId":"task-11"}]}`)
 	both("/checkpoints/0/acks", `{"taskId":"task-11"}`)
+	both("/checkpoints", `{"requiredTaskAcks":7,"timeoutMs":0}`)
+	both("/checkpoints/1/abort", `{}`)
+	both("/checkpoints/1/acks", `{"acks":[{"taskId":"task-1"}]}`)
 	shortcut.do("POST", "/checkpoints/0/acks", `{"taskId":"task-1"}`, "Origin", "https://elsewhere.example").refused(coordinator.CodeForbidden)
 }
 
@@ -110,21 +131,47 @@ func withoutInstance(body string) string {
 	return body
 }
 
+func TestAcknowledgementsAsClientsWriteThemArePlain(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]int{
+		`{"taskId":"task-1"}`: 1,
+		`{"taskId": "task-1", "attempt": 3, "epoch": 0, "state": {"k": [1, {"n": null}]}}` + "\n":                             1,
+		`{"acks":[{"taskId":"task-1","epoch":0},{"taskId":"task-2","epoch":0,"state":{}}]}`:                                   2,
+		`{"acks": [{"taskId": "task-1", "attempt": 3}, {"taskId": "tâche 2", "digest": "` + coordinator.EmptyDigest + `"}]}`:  2,
+		"{\n  \"acks\": [\n    {\n      \"taskId\": \"task-1\"\n    },\n    {\n      \"taskId\": \"task-2\"\n    }\n  ]\n}\n": 2,
+		`{"acks":[` + strings.Repeat(`{"taskId":"task-1"},`, coordinator.MaxBulkAcks-1) + `{"taskId":"task-1"}]}`:             coordinator.MaxBulkAcks,
+	} {
+		if items, _, plain := handlers.PlainAckItems([]byte(body)); !plain || len(items) != want {
+			t.Errorf("%.100q is plain: %t, with %d items", body, plain, len(items))
+		}
+	}
+	tooMany := `{"acks":[` + strings.Repeat(`{"taskId":"task-1"},`, coordinator.MaxBulkAcks) + `{"taskId":"task-1"}]}`
+	if _, _, plain := handlers.PlainAckItems([]byte(tooMany)); plain {
+		t.Error("a list beyond the limit is plain")
+	}
+}
+
 func FuzzPlainAcknowledgementsMeanWhatStrictOnesDo(f *testing.F) {
 	for _, seed := range []string{
 		`{"taskId":"task-1"}`, `{"taskId":"a","attempt":3,"epoch":0,"digest":"x","state":{"k":[1,{"é":"\n"}]}}`,
 		`{"taskId":"a\u0041"}`, `{"taskId":"a","epoch":9007199254740991}`, ` {"state":{},"taskId":"b"} `, `{"acks":[]}`,
+		`{"acks":[{"taskId":"a","epoch":0},{"taskId":"b","attempt":1,"digest":"x","state":{"k":{"n":[]}}}]}`,
+		" {\t\"acks\" :\n[ {\"taskId\":\"a\"} ,\r{\"taskId\":\"b\",\"state\":{ }} ] } ",
+		`{"acks":[{"taskId":"a"},]}`, `{"acks":[{"taskId":"a"}],"acks":[]}`, `{"acks":[{"taskId":"a"}]}}`, `{"acks":[{"taskId":"a"}{"taskId":"b"}]}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, plain := handlers.PlainAckItem(bytes.Clone(body))
+		got, list, plain := handlers.PlainAckItems(bytes.Clone(body))
 		if !plain {
 			return
 		}
-		want, err := handlers.StrictAckItem(body)
+		want, wantList, err := handlers.StrictAckItems(body)
 		if err != nil {
 			t.Fatalf("%q is plain, but: %v", body, err)
+		}
+		if list != wantList {
+			t.Fatalf("%q is a list: %t, want %t", body, list, wantList)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("%q (-strict +plain):\n%s", body, diff)
@@ -171,13 +218,15 @@ func TestAPlainAcknowledgementInTroubleIsAProblem(t *testing.T) {
 			t.Parallel()
 			f := serve(t, setup{impatient: true, store: func(s coordinator.Store) coordinator.Store { return ackStore{s, test.do} }})
 			path := f.trigger("")
-			a := f.do("POST", path+"/acks", `{"taskId":"a"}`)
-			a.refused(test.code)
-			if strings.Contains(a.body, "secret") {
-				t.Errorf("the problem says %s", a.body)
-			}
-			if causes := f.log.read(); len(causes) != 1 {
-				t.Errorf("the log has %v", causes)
+			for i, body := range []string{`{"taskId":"a"}`, `{"acks":[{"taskId":"a"}]}`} {
+				a := f.do("POST", path+"/acks", body)
+				a.refused(test.code)
+				if strings.Contains(a.body, "secret") {
+					t.Errorf("the problem says %s", a.body)
+				}
+				if causes := f.log.read(); len(causes) != i+1 {
+					t.Errorf("the log has %v", causes)
+				}
 			}
 		})
 	}
@@ -212,21 +261,39 @@ func (w *silentWriter) Header() http.Header         { return w.header }
 func (w *silentWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *silentWriter) WriteHeader(int)             {}
 
-// BenchmarkAcknowledge is the way of an acknowledgement through the handlers to a store
+// BenchmarkAcknowledge is the way of acknowledgements through the handlers to a store
 // that takes no time.
 func BenchmarkAcknowledge(b *testing.B) {
-	store := ackStore{do: func(context.Context) (coordinator.AckResult, error) {
-		outcome := coordinator.AckOutcome{Outcome: coordinator.AckAccepted, Status: coordinator.StatusPending, AcknowledgedTasks: 1, RequiredTaskAcks: 2}
-		return coordinator.AckResult{Outcomes: []coordinator.AckOutcome{outcome}}, nil
-	}}
-	handler := handlers.New(coordinator.New(store, coordinator.Options{}), handlers.Options{})
-	for _, bench := range []struct{ name, body, header string }{
-		{"plain", `{"taskId":"task-1","attempt":3,"epoch":0}`, "X-Nothing"},
-		{"plain with state", `{"taskId":"task-1","state":{"offset":12345}}`, "X-Nothing"},
-		{"general", `{"taskId":"task-1","attempt":3,"epoch":0}`, toTheGeneralDoor[0]},
+	outcomes := make([]coordinator.AckOutcome, 64)
+	for i := range outcomes {
+		outcomes[i] = coordinator.AckOutcome{
+			TaskID: fmt.Sprintf("task-%06d", i), Outcome: coordinator.AckAccepted, Status: coordinator.StatusPending, AcknowledgedTasks: 1, RequiredTaskAcks: 2,
+		}
+	}
+	var tasks, states []string
+	for _, outcome := range outcomes {
+		tasks = append(tasks, fmt.Sprintf(`{"taskId":%q,"epoch":0}`, outcome.TaskID))
+		states = append(states, fmt.Sprintf(`{"taskId":%q,"state":{"offset":12345}}`, outcome.TaskID))
+	}
+	list := func(items []string) string { return `{"acks":[` + strings.Join(items, ",") + `]}` }
+	for _, bench := range []struct {
+		name, body, header string
+		items              int
+	}{
+		{"plain", `{"taskId":"task-1","attempt":3,"epoch":0}`, "X-Nothing", 1},
+		{"plain with state", `{"taskId":"task-1","state":{"offset":12345}}`, "X-Nothing", 1},
+		{"general", `{"taskId":"task-1","attempt":3,"epoch":0}`, toTheGeneralDoor[0], 1},
+		{"plain list", list(tasks), "X-Nothing", 64},
+		{"plain list with states", list(states), "X-Nothing", 64},
+		{"general list", list(tasks), toTheGeneralDoor[0], 64},
+		{"general list with states", list(states), toTheGeneralDoor[0], 64},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
+			store := ackStore{do: func(context.Context) (coordinator.AckResult, error) {
+				return coordinator.AckResult{Outcomes: outcomes[:bench.items], Status: coordinator.StatusPending, AcknowledgedTasks: 64, RequiredTaskAcks: 1000}, nil
+			}}
+			handler := handlers.New(coordinator.New(store, coordinator.Options{}), handlers.Options{})
 			w := &silentWriter{}
 			body := strings.NewReader(bench.body)
 			for b.Loop() {

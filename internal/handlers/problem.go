@@ -54,6 +54,7 @@ var presentations = map[coordinator.Code]Presentation{
 	coordinator.CodePinned:                   {Status: http.StatusConflict, Title: "Checkpoint pinned"},
 	coordinator.CodeUnsupportedVersion:       {Status: http.StatusConflict, Title: "Unsupported snapshot version"},
 	coordinator.CodeSnapshotDamaged:          {Status: http.StatusConflict, Title: "Snapshot damaged"},
+	coordinator.CodeJobNotEmpty:              {Status: http.StatusConflict, Title: "Job not empty"},
 	coordinator.CodeMinPause:                 {Status: http.StatusConflict, Title: "Minimum pause not over", Retryable: true},
 	coordinator.CodeIdempotencyTargetDeleted: {Status: http.StatusGone, Title: "Checkpoint of this key deleted"},
 	coordinator.CodePreconditionFailed:       {Status: http.StatusPreconditionFailed, Title: "Precondition failed"},
@@ -69,6 +70,7 @@ var presentations = map[coordinator.Code]Presentation{
 	coordinator.CodeInternal:                 {Status: http.StatusInternalServerError, Title: "Internal error"},
 	coordinator.CodeStoreUnavailable:         {Status: http.StatusServiceUnavailable, Title: "Store unavailable", Retryable: true},
 	coordinator.CodeOutcomeUnknown:           {Status: http.StatusServiceUnavailable, Title: "Outcome unknown", Retryable: true},
+	coordinator.CodeNotReplicated:            {Status: http.StatusServiceUnavailable, Title: "Not replicated", Retryable: true},
 	coordinator.CodeOverloaded:               {Status: http.StatusServiceUnavailable, Title: "Overloaded", Retryable: true},
 	coordinator.CodeShuttingDown:             {Status: http.StatusServiceUnavailable, Title: "Shutting down", Retryable: true},
 	coordinator.CodeStoreFull:                {Status: http.StatusInsufficientStorage, Title: "Store full", Retryable: true},
@@ -144,6 +146,9 @@ func (s *server) writeProblem(w http.ResponseWriter, r *http.Request, refusal *c
 	}
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")
+	if refusal.Code == coordinator.CodeUnauthorized {
+		header.Set("WWW-Authenticate", challenge(r))
+	}
 	if presentations[refusal.Code].Retryable {
 		header.Set("Retry-After", strconv.FormatInt(retryAfterSeconds(refusal.RetryAfter), 10))
 	}

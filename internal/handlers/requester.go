@@ -2,20 +2,21 @@ package handlers
 
 import (
 	"net"
-	"net/http"
 	"strings"
 	"unicode"
 )
 
-// requesterOf says who sent a request, for the record of restores: the address and what
-// the program calls itself. Both are the sender's words, so they are bounded and printable.
-func requesterOf(r *http.Request) string {
+// requesterOf says who sent a request, for the record of restores: the name of its token,
+// the address and what the program calls itself. The latter are the sender's words, so they
+// are bounded and printable.
+func requesterOf(e *exchange) string {
+	r := e.request
 	const mostOfAddress, mostOfAgent = 64, 160
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr // not of a TCP connection
 	}
-	return strings.TrimSpace(printable(host, mostOfAddress) + " " + printable(r.UserAgent(), mostOfAgent))
+	return strings.TrimSpace(e.callerName() + " " + strings.TrimSpace(printable(host, mostOfAddress)+" "+printable(r.UserAgent(), mostOfAgent)))
 }
 
 // printable keeps what can be shown of the first bytes of a text.

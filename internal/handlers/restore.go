@@ -43,7 +43,7 @@ func (s *server) RestoreLatest(ctx context.Context, request api.RestoreLatestReq
 
 // restore opens a restore and decides what of it is sent.
 func (s *server) restore(ctx context.Context, wish restoreWish) (*restoreAnswer, error) {
-	wish.By = requesterOf(exchangeOf(ctx).request)
+	wish.By = requesterOf(exchangeOf(ctx))
 	stream, inTime, cancel := s.starting(ctx, heavyBudget)
 	restore, err := s.coordinator.OpenRestore(stream, wish.RestoreRequest)
 	if !inTime() {
@@ -56,6 +56,13 @@ func (s *server) restore(ctx context.Context, wish restoreWish) (*restoreAnswer,
 		cancel()
 		return nil, err
 	}
+	if parts := len(restore.Parts()) * partMemory; parts > largeBytes {
+		if err := s.takeBuffered(exchangeOf(ctx), int64(parts)); err != nil {
+			restore.Abandon()
+			cancel()
+			return nil, err
+		}
+	}
 	answer := &restoreAnswer{server: s, restore: restore, exchange: exchangeOf(ctx), cancel: cancel, part: byteRange{length: restore.Size()}}
 	if err := answer.choose(wish); err != nil {
 		answer.close()
@@ -63,6 +70,9 @@ func (s *server) restore(ctx context.Context, wish restoreWish) (*restoreAnswer,
 	}
 	return answer, nil
 }
+
+// partMemory is about what a restore keeps in memory of each part, in bytes.
+const partMemory = 256
 
 // restoreAnswer streams a restore. Whoever has it must visit or close it.
 type restoreAnswer struct {
@@ -82,11 +92,7 @@ func (a *restoreAnswer) choose(wish restoreWish) error {
 		a.ranges = "none"
 	}
 	tag := a.restore.Digest()
-	same, err := unchanged(wish.ifNoneMatch, tag)
-	if err != nil {
-		return err
-	}
-	if same {
+	if unchanged(wish.ifNoneMatch, tag) {
 		a.status = http.StatusNotModified
 		return nil
 	}
@@ -146,12 +152,17 @@ func (a *restoreAnswer) write(w http.ResponseWriter) error {
 	w.WriteHeader(a.status)
 	sink := &patientWriter{to: w, control: http.NewResponseController(w), patience: a.server.options.RestoreIdle}
 	if err := a.restore.WriteRange(sink, a.part.offset, a.part.length); err != nil {
-		if _, ours := errors.AsType[*coordinator.Error](err); ours { // a reader that left is no trouble
-			a.server.options.OnError(a.exchange.request, err)
-		}
+		a.server.reportStream(a.exchange.request, err)
 		panic(http.ErrAbortHandler)
 	}
 	return nil
+}
+
+// reportStream reports why a stream broke off. A reader that left is no trouble.
+func (s *server) reportStream(r *http.Request, err error) {
+	if _, ours := errors.AsType[*coordinator.Error](err); ours {
+		s.options.OnError(r, err)
+	}
 }
 
 // patientWriter drops a reader that has stopped reading, however long the whole takes.
@@ -206,7 +217,6 @@ func (s *server) describeRestore(
 		return headers, false, err
 	}
 	defer restore.Close()
-	same, err = unchanged(ifNoneMatch, restore.Digest())
 	headers = api.RestoreHeadersResponseHeaders{
 		AcceptRanges: "bytes", CheckpointEntries: restore.Entries(), CheckpointID: restore.Checkpoint().ID,
 		ContentLength: restore.Size(), ETag: quoted(restore.Digest()),
@@ -214,7 +224,7 @@ func (s *server) describeRestore(
 	if request.ID == coordinator.Latest {
 		headers.AcceptRanges = "none"
 	}
-	return headers, same, err
+	return headers, unchanged(ifNoneMatch, restore.Digest()), nil
 }
 
 // describedRestore is the answer to HEAD: the generated one lacks the media type, which

@@ -15,7 +15,7 @@ import (
 
 // GetLimits serves the limits.
 func (s *server) GetLimits(context.Context, api.GetLimitsRequestObject) (api.GetLimitsResponseObject, error) {
-	return api.GetLimits200JSONResponse(limitsOf(s.coordinator.Settings())), nil
+	return api.GetLimits200JSONResponse(limitsOf(s.coordinator.Settings(), s.options.Load.Limits())), nil
 }
 
 // GetHealth says that the process serves.
@@ -37,11 +37,14 @@ func (s *server) GetReadiness(ctx context.Context, request api.GetReadinessReque
 	}
 	answer := api.GetReadiness200JSONResponse{Status: api.ReadinessStatusReady, Warnings: warningsOf(warnings)}
 	if verbose := request.Params.Verbose; verbose != nil && *verbose != api.GetReadinessParamsVerboseFalse {
+		if err := admitVerbose(ctx); err != nil {
+			return nil, err
+		}
 		jobs, err := s.coordinator.Jobs(ctx)
 		if err != nil {
 			return nil, notReady(err)
 		}
-		answer.Jobs = readyJobsOf(jobs, s.coordinator.Settings())
+		answer.Jobs = readyJobsOf(jobsFor(ctx, jobs), s.coordinator.Settings())
 	}
 	return answer, nil
 }
@@ -51,20 +54,22 @@ func notReady(err error) error {
 	if coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
 		return err
 	}
-	reason := "it does not answer as it should"
+	reason := "is away: it does not answer as it should"
 	var network net.Error
 	var lookup *net.DNSError
 	switch {
+	case errors.Is(err, coordinator.ErrTakesNoChanges):
+		reason = "takes no changes: it is a read-only replica"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		reason = "it refuses connections"
+		reason = "is away: it refuses connections"
 	case errors.As(err, &lookup):
-		reason = "the name of its host is not known"
+		reason = "is away: the name of its host is not known"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		reason = "it does not answer in time"
+		reason = "is away: it does not answer in time"
 	}
 	return &coordinator.Error{
 		Code:       coordinator.CodeStoreUnavailable,
-		Detail:     fmt.Sprintf("The storage is away: %s. Requests are answered 503 until it is back, and go on by themselves then; the server's log has the cause.", reason),
+		Detail:     fmt.Sprintf("The storage %s. Requests are answered 503 until it is back, and go on by themselves then; the server's log has the cause.", reason),
 		RetryAfter: time.Second, Err: err,
 	}
 }

@@ -32,6 +32,15 @@ type sharedStateAnswer struct {
 	latest bool
 }
 
+// size is that of the values and of the document that is made of them.
+func (a sharedStateAnswer) size() int {
+	sum := 0
+	for _, entry := range a.state.Entries {
+		sum += len(entry.Key) + len(entry.Value)
+	}
+	return 2 * sum
+}
+
 // VisitGetSharedStateResponse writes the document.
 func (a sharedStateAnswer) VisitGetSharedStateResponse(w http.ResponseWriter) error {
 	return a.write(w)

@@ -25,7 +25,7 @@ func (s *server) GetLatestSnapshot(ctx context.Context, request api.GetLatestSna
 }
 
 func (s *server) snapshotDocument(ctx context.Context, ref coordinator.Ref) (snapshotAnswer, error) {
-	restore, err := s.coordinator.OpenRestore(ctx, coordinator.RestoreRequest{Ref: ref, By: requesterOf(exchangeOf(ctx).request)})
+	restore, err := s.coordinator.OpenRestore(ctx, coordinator.RestoreRequest{Ref: ref, By: requesterOf(exchangeOf(ctx))})
 	if err != nil {
 		return snapshotAnswer{}, err
 	}
@@ -104,6 +104,8 @@ type snapshotAnswer struct {
 	tag      string
 	document []byte
 }
+
+func (a snapshotAnswer) size() int { return len(a.document) }
 
 // VisitGetSnapshotResponse writes the document.
 func (a snapshotAnswer) VisitGetSnapshotResponse(w http.ResponseWriter) error { return a.write(w) }

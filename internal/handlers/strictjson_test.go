@@ -1,12 +1,19 @@
 package handlers_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/handlers"
+	"github.com/checkpointd/checkpointd/internal/snapshot"
 )
 
 func TestBodiesAreReadStrictly(t *testing.T) {
@@ -157,4 +164,57 @@ func TestABodyBeyondItsLimitIsRefusedWithTheLimit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzBodies decodes each text as each of the bodies: what is taken is JSON without repeated
+// names, holds what encoding/json finds in it, and says the same when it is written and read
+// again; what is not is refused in our words.
+func FuzzBodies(f *testing.F) {
+	targets := []func() any{
+		func() any { return new(api.TriggerRequest) },
+		func() any { return new(api.AckBody) },
+		func() any { return new(api.AbortRequest) },
+		func() any { return new(api.ExtendRequest) },
+		func() any { return new(api.CleanupRequest) },
+		func() any { return new(api.CheckpointUpdate) },
+		func() any { return new(api.JobSettings) },
+		func() any { return new(api.SharedStatePatch) },
+		func() any { return new(api.EmptyObject) },
+	}
+	for _, seed := range []string{
+		`{}`, `null`, `[]`, ``, `{"keep":2}`, `{"keep":2.0}`, `{"keep":null}`, `{"timeoutMs":9007199254740993}`, `{"labels":{"a":"b"},"description":null,"pinned":true}`,
+		`{"requiredTaskAcks":3,"tasks":["a","a"],"timeoutMs":-1}`, `{"taskId":"a","state":{"k":[1,{"x":1e400}]},"digest":"x","epoch":0,"attempt":1}`,
+		`{"acks":[{"taskId":"a"},{"taskId":"b","state":{}}]}`, `{"reason":"x","taskId":"t"}`, `{"state":{"a":1,"a":2}}`, `{"state":null}`, `{"Keep":1}`, "{\"keep\":1}\n\x00",
+		`{"intervalMs":50,"paused":false,"tasks":[]}`, `{"acks":[],"taskId":"a"}`, `{"labels":{"a":1}}`, `{"keep":"2"}`, "\xef\xbb\xbf{}", `{"tasks":[null]}`,
+	} {
+		f.Add([]byte(seed), uint8(len(seed)))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, which uint8) {
+		body := targets[int(which)%len(targets)]
+		target := body()
+		if err := handlers.DecodeStrict(raw, target); err != nil {
+			refusal, ours := errors.AsType[*coordinator.Error](err)
+			if !ours || refusal.Code != coordinator.CodeInvalidJSON && refusal.Code != coordinator.CodeInvalidRequest || len(refusal.Fields) != 1 {
+				t.Fatalf("%q as %T: %v", raw, target, err)
+			}
+			for _, word := range []string{"json", "unmarshal", "strconv", "api."} {
+				if strings.Contains(refusal.Fields[0].Detail, word) {
+					t.Fatalf("%q as %T is refused with %q", raw, target, refusal.Fields[0].Detail)
+				}
+			}
+			return
+		}
+		if _, err := snapshot.Canonical(raw); err != nil {
+			t.Fatalf("%q is taken for %T and is no strict JSON: %v", raw, target, err)
+		}
+		lax := body()
+		if err := json.Unmarshal(raw, lax); err != nil {
+			t.Fatalf("%q is taken for %T and encoding/json refuses it: %v", raw, target, err)
+		}
+		if diff := cmp.Diff(lax, target); diff != "" {
+			if _, empty := target.(*api.EmptyObject); !empty {
+				t.Fatalf("%q as encoding/json (-) and we (+) read it:\n%s", raw, diff)
+			}
+		}
+	})
 }

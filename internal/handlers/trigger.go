@@ -35,6 +35,7 @@ func (s *server) awaitEnd(ctx context.Context, checkpoint *coordinator.Checkpoin
 	if wait == 0 || checkpoint.Status != coordinator.StatusPending {
 		return
 	}
+	exchangeOf(ctx).untilRevoked(ctx)
 	ended, err := s.coordinator.AwaitEnd(ctx, coordinator.Ref{Job: checkpoint.Job, ID: checkpoint.ID}, wait)
 	if err == nil {
 		*checkpoint = ended.Checkpoint

@@ -12,6 +12,7 @@ import (
 
 	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/load"
 	"github.com/checkpointd/checkpointd/internal/snapshot"
 )
 
@@ -23,6 +24,9 @@ const commitBudget = 30 * time.Second
 func (s *server) UploadPart(ctx context.Context, request api.UploadPartRequestObject) (api.UploadPartResponseObject, error) {
 	e := exchangeOf(ctx)
 	if err := checkMediaType(e.request, mediaNDJSON, mediaJSON); err != nil {
+		return nil, err
+	}
+	if err := admitTask(ctx, request.TaskID, ""); err != nil {
 		return nil, err
 	}
 	digest, err := sha256Of(request.Params.ContentDigest)
@@ -73,13 +77,12 @@ func (s *server) beginUpload(ctx context.Context, request api.UploadPartRequestO
 // receive reads the body into the store and describes the part. When the upload cannot
 // succeed any more, reading ends at once and the cause is the error.
 func (s *server) receive(e *exchange, upload *coordinator.RunningUpload, taskID string, digest []byte) (coordinator.PartInfo, error) {
-	body := &uploadBody{
-		ctx: upload.Context(), source: e.body.real(), control: http.NewResponseController(e.writer), idle: s.options.UploadIdle, began: time.Now(),
-	}
+	body := s.uploadBody(upload.Context(), e)
 	if digest != nil {
 		body.sum = sha256.New()
 	}
 	stop := context.AfterFunc(upload.Context(), body.interrupt)
+	defer body.endTurn()
 	part, err := s.store(e, upload, taskID, body)
 	if !stop() {
 		return coordinator.PartInfo{}, whyEnded(upload.Context(), err)
@@ -101,8 +104,8 @@ func whyEnded(ctx context.Context, err error) error {
 }
 
 // store renders the entries of a body into chunks and checks that no key comes twice.
-func (s *server) store(e *exchange, upload *coordinator.RunningUpload, taskID string, body io.Reader) (coordinator.PartInfo, error) {
-	entries, err := entriesOf(e, taskID, body)
+func (s *server) store(e *exchange, upload *coordinator.RunningUpload, taskID string, body *uploadBody) (coordinator.PartInfo, error) {
+	entries, err := s.entriesOf(e, taskID, body)
 	if err != nil {
 		return coordinator.PartInfo{}, stateRefusal("", err)
 	}
@@ -111,6 +114,7 @@ func (s *server) store(e *exchange, upload *coordinator.RunningUpload, taskID st
 	part := snapshot.NewPartWriter(taskID, s.coordinator.Settings().MaxPartBytes, func(index int, chunk []byte) error {
 		return upload.WriteChunk(upload.Context(), index, chunk)
 	})
+	part.KeepPace(body)
 	defer part.Close() // before the upload is discarded, as nothing may be written then
 	for {
 		entry, err := entries.Next()
@@ -143,17 +147,15 @@ type entryReader interface {
 }
 
 // entriesOf reads NDJSON as it comes, and a JSON object whole, since it is bounded.
-func entriesOf(e *exchange, taskID string, body io.Reader) (entryReader, error) {
+func (s *server) entriesOf(e *exchange, taskID string, body io.Reader) (entryReader, error) {
 	if mediaType, _ := mediaTypeOf(e.request, mediaNDJSON, mediaJSON); mediaType == mediaNDJSON {
-		return snapshot.NewLineReader(body, taskID, coordinator.MaxValueBytes), nil
+		lines := snapshot.NewLineReader(body, taskID, coordinator.MaxValueBytes)
+		lines.OnLongLine(func(bytes int) error { return s.takeBuffered(e, int64(bytes)) })
+		return lines, nil
 	}
-	limit := e.operation.bodyLimit
-	raw, err := io.ReadAll(io.LimitReader(body, limit+1))
+	raw, err := s.readWhole(e, body)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // It is an error of uploadBody.
-	}
-	if int64(len(raw)) > limit {
-		return nil, bodyTooLarge(e.operation, 0)
+		return nil, err
 	}
 	return snapshot.NewObjectReader(raw, coordinator.MaxValueBytes)
 }
@@ -175,7 +177,11 @@ func readBack(upload *coordinator.RunningUpload, size int64) io.ReaderAt {
 // uploadBody is the body of an upload: hashed on its way where that is wanted, given up
 // when nothing or too little comes, and at once when ctx ends.
 type uploadBody struct {
-	ctx     context.Context //nolint:containedctx // It is the upload's life, which a Reader cannot be passed.
+	ctx context.Context //nolint:containedctx // It is the upload's life, which a Reader cannot be passed.
+	// turns are taken to compute over what was read, until the next Read.
+	turns   load.Turns
+	alone   func() bool
+	turn    bool
 	source  io.Reader
 	control *http.ResponseController
 	idle    time.Duration
@@ -184,12 +190,62 @@ type uploadBody struct {
 	sum     hash.Hash
 }
 
+// uploadBody reads the body of a request until ctx ends. Whoever has read it ends its turn.
+func (s *server) uploadBody(ctx context.Context, e *exchange) *uploadBody {
+	e.transfer = &uploadBody{
+		ctx: ctx, source: e.body.real(), control: http.NewResponseController(e.writer), idle: s.options.UploadIdle, began: time.Now(),
+		turns: s.options.Load.Turns,
+		alone: func() bool { return s.options.Load.Of(load.Upload).Usage().Used <= 1 },
+	}
+	return e.transfer
+}
+
 // bytesPerSecond is the pace that an upload must keep up on the whole, so that a client
 // which trickles bytes does not hold a connection for ever.
 const bytesPerSecond = 512
 
+// endTurn lets others compute.
+func (b *uploadBody) endTurn() {
+	if b.turn {
+		b.turn = false
+		b.turns.End()
+	}
+}
+
+func (b *uploadBody) beginTurn() {
+	b.turns.Begin()
+	b.turn = true
+}
+
+// Wait leaves the turn to others while the store is slower than the client.
+func (b *uploadBody) Wait(done <-chan struct{}) {
+	select {
+	case <-done:
+		return
+	default:
+	}
+	had := b.turn
+	b.endTurn()
+	<-done
+	if had {
+		b.beginTurn()
+	}
+}
+
+// Compute takes a turn, which an upload without company needs not.
+func (b *uploadBody) Compute(f func()) {
+	if b.alone() {
+		f()
+		return
+	}
+	b.turns.Begin()
+	defer b.turns.End()
+	f()
+}
+
 // Read reads some of the body; its errors are bodyErrors.
 func (b *uploadBody) Read(p []byte) (int, error) {
+	b.endTurn()
 	deadline, slowest := time.Now().Add(b.idle), b.began.Add(b.idle+time.Duration(b.read/bytesPerSecond)*time.Second)
 	if slowest.Before(deadline) {
 		deadline = slowest
@@ -200,6 +256,7 @@ func (b *uploadBody) Read(p []byte) (int, error) {
 		return 0, &bodyError{err}
 	}
 	n, err := b.source.Read(p)
+	b.beginTurn()
 	b.read += int64(n)
 	if b.sum != nil {
 		b.sum.Write(p[:n])

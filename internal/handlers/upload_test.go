@@ -270,6 +270,11 @@ func TestAnUploadBeyondItsLimitsIsRefused(t *testing.T) {
 	if problem.Limit == nil || *problem.Limit != api.LimitNameValueBytes || *problem.Errors[0].Line != 1 {
 		t.Errorf("the problem is %+v, want valueBytes on line 1", problem)
 	}
+	// A line is read further than its value may be long, and the number is that of GET /limits all the same.
+	problem = f.do("PUT", route, `{"key":"a","value":"`+strings.Repeat("v", coordinator.MaxValueBytes+100<<10)+`"}`, "Content-Type", ndjson).refused(coordinator.CodeTooLarge)
+	if problem.Limit == nil || *problem.Limit != api.LimitNameValueBytes || !strings.Contains(problem.Detail, "the limit is 16777216 bytes (valueBytes in GET /limits)") {
+		t.Errorf("the problem is %+v, want valueBytes with its number", problem)
+	}
 }
 
 func TestALargeUploadStreamsThroughTheStore(t *testing.T) {

@@ -45,6 +45,7 @@ type message struct {
 	Skipped           []int64   `json:"skipped"`
 	Code              string    `json:"code"`
 	Detail            string    `json:"detail"`
+	Limit             string    `json:"limit"`
 	Current           *int64    `json:"current"`
 	Latest            *int64    `json:"latest"`
 }

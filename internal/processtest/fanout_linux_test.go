@@ -26,7 +26,7 @@ func BenchmarkAnEventReachesEveryClient(b *testing.B) {
 			p := serve(b, stores[store](b))
 			streams := newCrowd(b)
 			for range clients {
-				streams.join(b, strings.TrimPrefix(p.url, "http://"), "GET /events HTTP/1.1\r\nHost: bench\r\n\r\n", []byte("\nid: "))
+				streams.join(b, strings.TrimPrefix(p.url, "http://"), "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n", []byte("\nid: "))
 			}
 			bare := startBareLoop(b, clients)
 			loop := newCrowd(b)

@@ -18,6 +18,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, runBareLoop(clients))
 		os.Exit(1) // it ends by being killed
 	}
+	if url := os.Getenv(proberVariable); url != "" {
+		if err := runProber(url); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(1)
+	}
 	os.Exit(buildAndRun(m))
 }
 

@@ -55,7 +55,13 @@ type process struct {
 // launch starts the binary and does not wait for it to serve. It is killed when the test ends.
 func launch(t testing.TB, flags ...string) *process {
 	t.Helper()
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, flags...)
+	return launchAs(t, binary, flags...)
+}
+
+// launchAs is launch by another program, which becomes the server.
+func launchAs(t testing.TB, program string, flags ...string) *process {
+	t.Helper()
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), program, flags...)
 	command.Dir = t.TempDir() // nothing may end up beside the tests
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "CHECKPOINTD_") {
@@ -139,6 +145,7 @@ func (p *process) exitCode(t *testing.T) int {
 type entry struct {
 	Message      string    `json:"message"`
 	Level        string    `json:"level"`
+	Error        string    `json:"error"`
 	Time         time.Time `json:"time"`
 	Address      string    `json:"address"`
 	CheckpointID int64     `json:"checkpointId"`

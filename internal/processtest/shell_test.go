@@ -50,15 +50,22 @@ func TestAShellWorkerThatStartsLateAndIsKilledTakesPartInEveryCheckpoint(t *test
 			triggered := p.trigger(t, `{"tasks":["shell"],"timeoutMs":0}`) // before there is a worker
 			worker := startShellWorker(t, p.url, "shell")
 			ended, stop := make(chan struct{}), make(chan struct{})
-			var kills atomic.Int64
+			var kills, done atomic.Int64
 			go func() {
 				defer close(ended)
 				defer func() { worker.kill() }()
+				// Where the machine is so busy that no life was long enough, the next one is longer.
+				longest, last := 600, int64(0)
 				for {
 					select {
 					case <-stop:
 						return
-					case <-time.After(time.Duration(rand.IntN(600)) * time.Millisecond):
+					case <-time.After(time.Duration(rand.IntN(longest)) * time.Millisecond):
+					}
+					if now := done.Load(); now > last {
+						longest, last = 600, now
+					} else {
+						longest += 200
 					}
 					worker.kill()
 					worker = startShellWorker(t, p.url, "shell")
@@ -75,6 +82,7 @@ func TestAShellWorkerThatStartsLateAndIsKilledTakesPartInEveryCheckpoint(t *test
 				if got.Status != "completed" || got.AcknowledgedTasks != 1 {
 					t.Fatalf("checkpoint %d of %d ended as %+v", n, checkpoints, got)
 				}
+				done.Add(1)
 				if n == checkpoints {
 					break
 				}

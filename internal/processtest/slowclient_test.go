@@ -68,7 +68,7 @@ func trickle(ctx context.Context, connection net.Conn) error {
 		defer close(closed)
 		_, _ = io.Copy(io.Discard, connection) // however it ends, it has ended
 	}()
-	if _, err := io.WriteString(connection, "GET /healthz HTTP/1.1\r\nHost: trickle\r\nX-Slow: "); err != nil {
+	if _, err := io.WriteString(connection, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: "); err != nil {
 		return err
 	}
 	tick := time.NewTicker(200 * time.Millisecond)

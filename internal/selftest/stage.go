@@ -55,6 +55,7 @@ func raise(ctx context.Context, at, job string) (*stage, error) {
 		Listen: "127.0.0.1:0", Data: folder, KeyPrefix: "checkpoint:", RequiredTaskAcks: 1, CheckpointsToKeep: 20,
 		MaxConcurrentCheckpoints: 100, EventsToKeep: 10_000, MaxPart: 4 << 30,
 		DrainTimeout: 100 * time.Millisecond, LogLevel: "error", LogFormat: "json",
+		Bounds: server.DefaultBounds(),
 	}, io.Discard)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/checkpointd/checkpointd/internal/doors"
 )
 
 // requestIDHeader carries the id that ties an answer to its lines in the log. A
@@ -27,7 +29,7 @@ func requestID(r *http.Request) string {
 const slowRequest = time.Second
 
 // observeHTTP gives each request an id, counts it by route pattern, and logs it.
-func observeHTTP(log zerolog.Logger, metrics *metrics, next http.Handler) http.Handler {
+func observeHTTP(log zerolog.Logger, metrics *metrics, caller func(*http.Request) *doors.Caller, next http.Handler) http.Handler {
 	ids := requestIDs{prefix: rand.Text()[:12] + "-"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -36,7 +38,7 @@ func observeHTTP(log zerolog.Logger, metrics *metrics, next http.Handler) http.H
 			id = ids.next()
 		}
 		w.Header()[requestIDHeader] = []string{id}
-		o := &observation{ResponseWriter: w, Context: r.Context(), id: id, broken: true}
+		o := &observation{ResponseWriter: w, Context: r.Context(), id: id, caller: caller(r), broken: true}
 		r = r.WithContext(o)
 		metrics.inFlight.Inc()
 		defer func() {
@@ -67,9 +69,16 @@ func (o *observation) end(log zerolog.Logger, metrics *metrics, r *http.Request,
 	case status < http.StatusBadRequest && took < slowRequest:
 		level = zerolog.DebugLevel
 	}
+	named := o.caller != nil && o.caller.Name != ""
+	if level == zerolog.DebugLevel && named && o.changes() {
+		level = zerolog.InfoLevel
+	}
 	line := log.WithLevel(level)
 	if !line.Enabled() {
 		return
+	}
+	if named {
+		line.Str("token", o.caller.Name)
 	}
 	line.Str("requestId", o.id).
 		Str("method", r.Method).

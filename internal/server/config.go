@@ -4,23 +4,35 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/store/redisstore"
 )
 
 // Config is everything that an operator can set. The tags are kong's: every flag is
 // also CHECKPOINTD_<FLAG> in the environment, and a flag wins over it.
 type Config struct {
-	Listen string `default:"127.0.0.1:8080" help:"Address to serve HTTP on. There is no authentication: leave loopback only behind something that has." placeholder:"HOST:PORT"`
+	Listen string `default:"127.0.0.1:8080" help:"Address to serve HTTP on. Beyond loopback it needs --tokens, or --insecure." placeholder:"HOST:PORT"`
 
-	Redis     string `help:"Keep everything in this Redis (redis://, rediss:// or unix:// URL). Without it the embedded store in --data is used." placeholder:"URL"`
-	Data      string `default:"checkpointd-data" help:"Folder of the embedded store; made when absent, used by one process at a time." placeholder:"DIR"`
-	KeyPrefix string `default:"checkpoint:" help:"Prefix of every Redis key; braces are refused." placeholder:"PREFIX"`
+	Tokens      string   `help:"File of the tokens that callers must have; read again on SIGHUP and when it changes. Without it there is no authentication." placeholder:"FILE"`
+	Insecure    bool     `help:"Serve beyond loopback without --tokens (--pprof even with them), and under any name: whoever reaches the address may do everything."`
+	Public      []string `default:"healthz,readyz" enum:"healthz,readyz,metrics,limits,openapi.yaml" help:"What needs no token (healthz, readyz, metrics, limits, openapi.yaml)." placeholder:"NAMES"`
+	TLSCert     string   `name:"tls-cert" help:"Serve HTTPS with this certificate (PEM, with those between it and its authority); read again on SIGHUP and when it changes." placeholder:"FILE"`
+	TLSKey      string   `name:"tls-key" help:"Key of --tls-cert (PEM)." placeholder:"FILE"`
+	TLSClientCA string   `name:"tls-client-ca" help:"Take client certificates of these authorities (PEM) for tokens, by the names that the tokens file has as certificate." placeholder:"FILE"`
+
+	Redis            string `help:"Keep everything in this Redis: redis://, rediss:// (TLS) or unix://, redis+sentinel:// or redis+cluster:// with several hosts, rediss+… for TLS (docs/redis.md). Without it the embedded store in --data is used." placeholder:"URL"`
+	RedisCA          string `name:"redis-ca" help:"Trust a Redis with TLS by these authorities (PEM) instead of the system's." placeholder:"FILE"`
+	RedisCert        string `name:"redis-cert" help:"Certificate (PEM) for a Redis that asks its clients for one." placeholder:"FILE"`
+	RedisKey         string `name:"redis-key" help:"Key of --redis-cert (PEM)." placeholder:"FILE"`
+	RedisMinReplicas int    `default:"0" help:"Answer a change only when so many replicas of Redis have it, and otherwise 503 not_replicated; 0 waits for none (docs/durability.md)." placeholder:"N"`
+	Data             string `default:"checkpointd-data" help:"Folder of the embedded store; made when absent, used by one process at a time." placeholder:"DIR"`
+	KeyPrefix        string `default:"checkpoint:" help:"Prefix of every Redis key; braces are refused." placeholder:"PREFIX"`
+	Adopt            bool   `help:"Before serving, adopt the checkpoints that the library redis-streaming keeps in --redis as JSON (docs/migration.md)."`
 
 	RequiredTaskAcks         int           `default:"1" help:"Acknowledgements that complete a checkpoint whose trigger names neither a number nor tasks." placeholder:"N"`
 	CheckpointTimeout        time.Duration `default:"60s" help:"How long a checkpoint may stay pending when its trigger does not say; 0s is for ever." placeholder:"DURATION"`
@@ -35,28 +47,40 @@ type Config struct {
 	EventsToKeep             int           `default:"10000" help:"Events that the log of each job keeps for clients that come back (1 to 1000000)." placeholder:"N"`
 	MaxPart                  Size          `default:"4GiB" help:"Largest part that one task may hand in (B, KiB, MiB or GiB)." placeholder:"SIZE"`
 
+	Bounds `embed:""`
+
 	DrainDelay   time.Duration `default:"0s" help:"After SIGTERM, how long to serve on with /readyz at 503 before closing the listener." placeholder:"DURATION"`
 	DrainTimeout time.Duration `default:"30s" help:"After that, how long running requests and restores may take to finish." placeholder:"DURATION"`
 
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"Least severe level to log (debug, info, warn, error)." placeholder:"LEVEL"`
 	LogFormat string `default:"json" enum:"json,console" help:"Format of the log on standard error (json, console)." placeholder:"FORMAT"`
-	Pprof     string `help:"Serve Go's profiles below /debug/pprof/ on this address; off when empty. Name one on loopback: they show the inside of the process, and there is no authentication." placeholder:"HOST:PORT"`
+	Pprof     string `help:"Serve Go's profiles below /debug/pprof/ on this address; off when empty. They show the inside of the process and ask for no token, so beyond loopback it needs --insecure." placeholder:"HOST:PORT"`
 }
 
 // Validate reports everything that is wrong at once. kong calls it after parsing.
 func (c *Config) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		fault("--listen %q must be HOST:PORT", c.Listen)
+	c.checkAddresses(fault)
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		fault("--tls-cert and --tls-key go together")
 	}
-	if _, _, err := net.SplitHostPort(c.Pprof); c.Pprof != "" && err != nil {
-		fault("--pprof %q must be HOST:PORT", c.Pprof)
+	if c.TLSClientCA != "" && (c.TLSCert == "" || c.Tokens == "") {
+		fault("--tls-client-ca needs --tls-cert, and --tokens, which says what each certificate may do")
 	}
 	if c.Redis != "" {
-		if u, err := url.Parse(c.Redis); err != nil || (u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix") {
-			fault("--redis must be a redis://, rediss:// or unix:// URL")
+		if err := redisstore.CheckURL(c.Redis); err != nil {
+			fault("--redis is no URL of a Redis: %w", err)
 		}
+	}
+	if c.Adopt && c.Redis == "" {
+		fault("--adopt needs --redis, where the records to adopt are")
+	}
+	if (c.RedisCert == "") != (c.RedisKey == "") {
+		fault("--redis-cert and --redis-key go together")
+	}
+	if c.RedisCA+c.RedisCert != "" && !strings.HasPrefix(c.Redis, "rediss") {
+		fault("--redis-ca and --redis-cert need a --redis with TLS, which begins with rediss")
 	}
 	if strings.ContainsAny(c.KeyPrefix, "{}") || c.KeyPrefix == "" {
 		fault("--key-prefix %q must not be empty or have braces", c.KeyPrefix)
@@ -66,6 +90,10 @@ func (c *Config) Validate() error {
 		if int64(value) < low || int64(value) > high {
 			fault("--%s must be between %d and %d", flag, low, high)
 		}
+	}
+	number("redis-min-replicas", c.RedisMinReplicas, 0, 1000)
+	if c.RedisMinReplicas > 0 && c.Redis == "" {
+		fault("--redis-min-replicas needs --redis")
 	}
 	number("required-task-acks", c.RequiredTaskAcks, 1, coordinator.MaxRequiredTaskAcks)
 	number("max-concurrent-checkpoints", c.MaxConcurrentCheckpoints, 1, coordinator.MaxConcurrentUpper)
@@ -87,10 +115,27 @@ func (c *Config) Validate() error {
 	duration("checkpoints-max-age", c.CheckpointsMaxAge)
 	duration("drain-timeout", c.DrainTimeout)
 	duration("drain-delay", c.DrainDelay)
+	c.Bounds.validate(fault, number)
 	if c.MaxPart < 1 {
 		fault("--max-part must be at least 1B")
 	}
 	return errors.Join(faults...)
+}
+
+// checkAddresses tells what is wrong with where the server listens.
+func (c *Config) checkAddresses(fault func(format string, args ...any)) {
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		fault("--listen %q must be HOST:PORT", c.Listen)
+	}
+	if !loopback(c.Listen) && c.Tokens == "" && !c.Insecure {
+		fault("--listen %s is reached from other machines, and nobody would have to say who they are: give --tokens FILE, or --insecure if something else keeps strangers out", c.Listen)
+	}
+	if _, _, err := net.SplitHostPort(c.Pprof); c.Pprof != "" && err != nil {
+		fault("--pprof %q must be HOST:PORT", c.Pprof)
+	}
+	if c.Pprof != "" && !loopback(c.Pprof) && !c.Insecure {
+		fault("--pprof %s is reached from other machines, and profiles ask nobody for a token: name an address on loopback, or give --insecure if something else keeps strangers out", c.Pprof)
+	}
 }
 
 // Settings are the coordinator's share of the configuration.
@@ -119,9 +164,12 @@ const maxEventsToKeep = 1_000_000
 
 // MarshalZerologObject writes the effective configuration to the log, without secrets.
 func (c *Config) MarshalZerologObject(e *zerolog.Event) {
-	e.Str("listen", c.Listen)
+	e.Str("listen", c.Listen).Str("tokens", c.Tokens).Bool("insecure", c.Insecure).Strs("public", c.Public).
+		Str("tlsCert", c.TLSCert).Str("tlsKey", c.TLSKey).Str("tlsClientCA", c.TLSClientCA)
 	if c.Redis != "" {
-		e.Str("redis", RedactURL(c.Redis)).Str("keyPrefix", c.KeyPrefix)
+		e.Str("redis", redisstore.RedactURL(c.Redis)).Str("redisCA", c.RedisCA).Str("redisCert", c.RedisCert).Str("redisKey", c.RedisKey).
+			Int("redisMinReplicas", c.RedisMinReplicas).
+			Str("keyPrefix", c.KeyPrefix).Bool("adopt", c.Adopt)
 	} else {
 		e.Str("data", c.Data)
 	}
@@ -137,21 +185,9 @@ func (c *Config) MarshalZerologObject(e *zerolog.Event) {
 		Stringer("checkpointsMaxBytes", c.CheckpointsMaxBytes).
 		Int("eventsToKeep", c.EventsToKeep).
 		Stringer("maxPart", c.MaxPart).
+		EmbedObject(&c.Bounds).
 		Stringer("drainDelay", c.DrainDelay).
 		Stringer("drainTimeout", c.DrainTimeout).
 		Str("logLevel", c.LogLevel).
 		Str("pprof", c.Pprof)
-}
-
-// RedactURL hides the password and the query of a URL, which may hold one too. What
-// cannot be parsed is hidden whole.
-func RedactURL(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return "(unparsable)"
-	}
-	if u.RawQuery != "" {
-		u.RawQuery = "redacted"
-	}
-	return u.Redacted()
 }

@@ -13,24 +13,26 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 
-	triggered     *prometheus.CounterVec
-	ended         *prometheus.CounterVec
-	deleted       *prometheus.CounterVec
-	recoveries    *prometheus.CounterVec
-	acks          *prometheus.CounterVec
-	ackLatency    *prometheus.HistogramVec
-	duration      *prometheus.HistogramVec
-	restores      *prometheus.CounterVec
-	restoredBytes *prometheus.CounterVec
-	storeCalls    *prometheus.HistogramVec
-	storeErrors   *prometheus.CounterVec
-	storeUp       prometheus.Gauge
-	storeWarnings *prometheus.GaugeVec
-	background    *prometheus.CounterVec
-	eventsDropped prometheus.Counter
-	requests      *prometheus.CounterVec
-	requestTime   *prometheus.HistogramVec
-	inFlight      prometheus.Gauge
+	triggered        *prometheus.CounterVec
+	ended            *prometheus.CounterVec
+	deleted          *prometheus.CounterVec
+	damaged          *prometheus.CounterVec
+	recoveries       *prometheus.CounterVec
+	acks             *prometheus.CounterVec
+	ackLatency       *prometheus.HistogramVec
+	duration         *prometheus.HistogramVec
+	restores         *prometheus.CounterVec
+	restoredBytes    *prometheus.CounterVec
+	storeCalls       *prometheus.HistogramVec
+	storeErrors      *prometheus.CounterVec
+	storeUp          prometheus.Gauge
+	storeWarnings    *prometheus.GaugeVec
+	credentialsValid *prometheus.GaugeVec
+	background       *prometheus.CounterVec
+	eventsDropped    prometheus.Counter
+	requests         *prometheus.CounterVec
+	requestTime      *prometheus.HistogramVec
+	inFlight         prometheus.Gauge
 
 	hot hotSeries
 }
@@ -64,25 +66,27 @@ func newMetrics() *metrics {
 		return v
 	}
 	return &metrics{
-		registry:      registry,
-		triggered:     counter("checkpoints_triggered_total", "Checkpoints triggered through this process.", "job"),
-		ended:         counter("checkpoints_ended_total", "Checkpoints that reached a terminal status in this process, by reason (empty when completed).", "job", "status", "reason"),
-		deleted:       counter("checkpoints_deleted_total", "Checkpoints removed by this process: by request, cleanup or retention.", "job", "why"),
-		recoveries:    counter("recoveries_total", "Epochs raised through this process.", "job"),
-		acks:          counter("acks_total", "Acknowledgements by outcome: acknowledged, duplicate, or the code of the refusal.", "job", "outcome"),
-		ackLatency:    histogram("ack_latency_seconds", "Time from a checkpoint's start to an accepted acknowledgement.", longBuckets, "job"),
-		duration:      histogram("checkpoint_duration_seconds", "Time a checkpoint was pending, by the status it ended in.", longBuckets, "job", "status"),
-		restores:      counter("restores_total", "Transfers of restore bytes, finished or broken off.", "job", "outcome"),
-		restoredBytes: counter("restored_bytes_total", "Bytes that restore transfers moved, broken-off ones too.", "job"),
-		storeCalls:    histogram("store_call_seconds", "Time of store calls by operation.", shortBuckets, "operation"),
-		storeErrors:   counter("store_errors_total", "Store calls that failed for the store's reasons, by operation and code.", "operation", "code"),
-		storeUp:       gauge("store_up", "1 while the store answers.").WithLabelValues(),
-		storeWarnings: gauge("store_warning", "1 for each warning about how the store is configured.", "warning"),
-		background:    counter("background_errors_total", "Errors that no request saw.", "task"),
-		eventsDropped: counter("event_streams_dropped_total", "Event streams given up because their client did not read.").WithLabelValues(),
-		requests:      counter("http_requests_total", "Requests by method, route pattern and status.", "method", "route", "status"),
-		requestTime:   histogram("http_request_seconds", "Time of requests by method and route pattern.", shortBuckets, "method", "route"),
-		inFlight:      gauge("http_requests_in_flight", "Requests that are being answered.").WithLabelValues(),
+		registry:         registry,
+		triggered:        counter("checkpoints_triggered_total", "Checkpoints triggered through this process.", "job"),
+		ended:            counter("checkpoints_ended_total", "Checkpoints that reached a terminal status in this process, by reason (empty when completed).", "job", "status", "reason"),
+		deleted:          counter("checkpoints_deleted_total", "Checkpoints removed by this process: by request, cleanup or retention.", "job", "why"),
+		damaged:          counter("damage_found_total", "Times that this process found a completed checkpoint to lack something.", "job"),
+		recoveries:       counter("recoveries_total", "Epochs raised through this process.", "job"),
+		acks:             counter("acks_total", "Acknowledgements by outcome: acknowledged, duplicate, or the code of the refusal.", "job", "outcome"),
+		ackLatency:       histogram("ack_latency_seconds", "Time from a checkpoint's start to an accepted acknowledgement.", longBuckets, "job"),
+		duration:         histogram("checkpoint_duration_seconds", "Time a checkpoint was pending, by the status it ended in.", longBuckets, "job", "status"),
+		restores:         counter("restores_total", "Transfers of restore bytes, finished or broken off.", "job", "outcome"),
+		restoredBytes:    counter("restored_bytes_total", "Bytes that restore transfers moved, broken-off ones too.", "job"),
+		storeCalls:       histogram("store_call_seconds", "Time of store calls by operation.", shortBuckets, "operation"),
+		storeErrors:      counter("store_errors_total", "Store calls that failed for the store's reasons, by operation and code.", "operation", "code"),
+		storeUp:          gauge("store_up", "1 while the store answers.").WithLabelValues(),
+		storeWarnings:    gauge("store_warning", "1 for each warning about how the store is configured.", "warning"),
+		credentialsValid: gauge("credentials_valid", "1 while the files that say who may come in are valid, by kind (tokens, tls); 0 while those of before hold.", "files"),
+		background:       counter("background_errors_total", "Errors that no request saw.", "task"),
+		eventsDropped:    counter("event_streams_dropped_total", "Event streams given up because their client did not read.").WithLabelValues(),
+		requests:         counter("http_requests_total", "Requests by method, route pattern and status.", "method", "route", "status"),
+		requestTime:      histogram("http_request_seconds", "Time of requests by method and route pattern.", shortBuckets, "method", "route"),
+		inFlight:         gauge("http_requests_in_flight", "Requests that are being answered.").WithLabelValues(),
 	}
 }
 
@@ -93,7 +97,7 @@ func (m *metrics) forgetJob(job string) {
 	for _, series := range []interface {
 		DeletePartialMatch(labels prometheus.Labels) int
 	}{
-		m.triggered, m.ended, m.deleted, m.recoveries, m.acks, m.ackLatency, m.duration, m.restores, m.restoredBytes,
+		m.triggered, m.ended, m.deleted, m.damaged, m.recoveries, m.acks, m.ackLatency, m.duration, m.restores, m.restoredBytes,
 	} {
 		series.DeletePartialMatch(labels)
 	}

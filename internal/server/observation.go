@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
+
+	"github.com/checkpointd/checkpointd/internal/doors"
 )
 
 // observation is what is noted of one request. It is the request's writer and context at
@@ -15,6 +17,10 @@ type observation struct {
 	context.Context //nolint:containedctx // It stands in front of the request's own.
 
 	id string
+	// caller is who sent it, nil for a stranger.
+	caller *doors.Caller
+	// demanded is the role that the operation demands, "" where nothing was admitted.
+	demanded doors.Role
 	// route is filled in by chi, which uses the one that it finds, so that the pattern can
 	// be read outside of it.
 	route  chi.Context
@@ -26,12 +32,31 @@ type observation struct {
 // Value gives the id and the route, and what the request's context has.
 func (o *observation) Value(key any) any {
 	switch key {
+	case observationKey{}:
+		return o
 	case requestIDKey{}:
 		return o.id
+	case callerKey{}:
+		return o.caller
 	case chi.RouteCtxKey:
 		return &o.route
 	}
 	return o.Context.Value(key)
+}
+
+type observationKey struct{}
+
+// noteDemanded keeps what an operation demanded of the caller that it admitted.
+func noteDemanded(r *http.Request, role doors.Role) {
+	if o, ok := r.Context().Value(observationKey{}).(*observation); ok {
+		o.demanded = role
+	}
+}
+
+// changes tells of requests that are logged where a caller has a name, so that who changed what
+// is found later. What the role ack is for is sent by workers all the time.
+func (o *observation) changes() bool {
+	return o.demanded == doors.Trigger || o.demanded == doors.State || o.demanded == doors.Admin
 }
 
 // WriteHeader notes the status; an informational one is not that of the answer.

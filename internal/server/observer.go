@@ -45,6 +45,11 @@ func (o *observer) Deleted(job string, id int64, why coordinator.DeletionReason)
 	o.log.Info().Str("job", job).Int64("checkpointId", id).Str("why", string(why)).Msg("checkpoint deleted")
 }
 
+func (o *observer) Damaged(job string, id int64, damage error) {
+	o.metrics.damaged.WithLabelValues(job).Inc()
+	o.log.Error().Str("job", job).Int64("checkpointId", id).Err(damage).Msg("completed checkpoint is damaged")
+}
+
 func (o *observer) Recovered(job string, r coordinator.RecoverResult) {
 	o.metrics.recoveries.WithLabelValues(job).Inc()
 	event := o.log.Info().Str("job", job).Int64("epoch", r.Epoch).Ints64("ended", r.Ended)
@@ -67,7 +72,7 @@ func (o *observer) Restored(job string, id, bytes int64, err error) {
 func (o *observer) StoreCall(operation string, took time.Duration, err error) {
 	o.metrics.storeCall(operation, took)
 	switch code := coordinator.CodeOf(err); code {
-	case coordinator.CodeStoreUnavailable, coordinator.CodeOutcomeUnknown, coordinator.CodeStoreFull,
+	case coordinator.CodeStoreUnavailable, coordinator.CodeOutcomeUnknown, coordinator.CodeNotReplicated, coordinator.CodeStoreFull,
 		coordinator.CodeInternal, coordinator.CodeSnapshotDamaged:
 		o.metrics.storeErrors.WithLabelValues(operation, string(code)).Inc()
 	default: // a refusal is the store working

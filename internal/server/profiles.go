@@ -26,9 +26,16 @@ func (s *Server) startProfiles() error {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	var handler http.Handler = mux
+	if loopback(s.config.Pprof) {
+		handler = localOnly(mux)
+	}
 	// A profile is written for as long as it was asked for, so there is no limit on that.
-	s.profiles = &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: newHTTPErrorLog(s.log)}
+	s.profiles = &http.Server{Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: newHTTPErrorLog(s.log)}
 	s.log.Info().Stringer("address", listener.Addr()).Msg("profiles are served")
+	if !loopback(s.config.Pprof) {
+		s.log.Warn().Msg("serving profiles to other machines: whoever reaches --pprof sees the inside of the process, with or without a token")
+	}
 	s.background.Go(func() {
 		if err := s.profiles.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error().Err(err).Msg("profiles are not served any more")

@@ -14,7 +14,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/doors"
 	"github.com/checkpointd/checkpointd/internal/handlers"
+	"github.com/checkpointd/checkpointd/internal/load"
 	"github.com/checkpointd/checkpointd/internal/store/filestore"
 	"github.com/checkpointd/checkpointd/internal/store/redisstore"
 )
@@ -35,14 +37,20 @@ type Server struct {
 	store       coordinator.Store
 	coordinator *coordinator.Coordinator
 	http        *http.Server
-	profiles    *http.Server // nil without --pprof
-	listener    net.Listener
-	failed      chan struct{}
-	failure     error // written before failed is closed
-	background  sync.WaitGroup
-	stopWork    context.CancelFunc
-	draining    atomic.Bool
-	drained     chan struct{} // closed when what waits for events has to end
+	metrics     *metrics
+	// tokens and certificates are nil without --tokens and --tls-cert; doors are those that are not.
+	tokens       *doors.Tokens
+	certificates *certificates
+	doors        []watched
+	lookAgain    time.Duration
+	profiles     *http.Server // nil without --pprof
+	listener     net.Listener
+	failed       chan struct{}
+	failure      error // written before failed is closed
+	background   sync.WaitGroup
+	stopWork     context.CancelFunc
+	draining     atomic.Bool
+	drained      chan struct{} // closed when what waits for events has to end
 }
 
 // New wires a server and opens its store. A Redis that is away is no error: the
@@ -58,35 +66,57 @@ func New(config Config, logOutput io.Writer) (*Server, error) {
 	}
 	metrics := newMetrics()
 	observer := &observer{log: log, metrics: metrics}
+	s := &Server{config: config, log: log, metrics: metrics, lookAgain: lookAgain, failed: make(chan struct{}), drained: make(chan struct{})}
+	if err := s.openDoors(); err != nil {
+		return nil, err
+	}
 	store, err := openStore(config, observer)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: config, log: log, store: store, failed: make(chan struct{}), drained: make(chan struct{})}
+	s.store = store
 	s.coordinator = coordinator.New(store, coordinator.Options{
 		Settings: config.Settings(), Observer: observer, Draining: s.drained,
 	})
 	metrics.registry.MustRegister(newJobsCollector(s.coordinator))
+	bounds := load.New(config.Limits())
+	metrics.registry.MustRegister(newLoadCollector(bounds))
 	api := handlers.New(s.coordinator, handlers.Options{
-		RequestID: requestID,
-		OnError:   s.logError,
-		Metrics:   metrics.handler(),
-		Draining:  s.draining.Load,
-		OnDropped: observer.EventsDropped,
+		RequestID:  requestID,
+		OnError:    s.logError,
+		Metrics:    metrics.handler(),
+		Ready:      s.ready,
+		Caller:     callerOf,
+		Hosts:      s.hosts(),
+		OnAdmitted: noteDemanded,
+		Load:       bounds,
+		Public:     s.public(),
+		Draining:   s.draining.Load,
+		OnDropped:  observer.EventsDropped,
 	})
 	s.http = &http.Server{
-		Handler:           observeHTTP(log, metrics, api),
+		Handler:           observeHTTP(log, metrics, s.caller, api),
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          newHTTPErrorLog(log),
+	}
+	if s.certificates != nil {
+		s.http.TLSConfig = s.certificates.tls()
+		// Transfers are paced by the deadlines of their connection, which they have to themselves.
+		s.http.Protocols = new(http.Protocols)
+		s.http.Protocols.SetHTTP1(true)
 	}
 	return s, nil
 }
 
 func openStore(config Config, observer coordinator.Observer) (coordinator.Store, error) {
 	if config.Redis != "" {
-		store, err := redisstore.New(redisstore.Options{URL: config.Redis, KeyPrefix: config.KeyPrefix, Observer: observer})
+		store, err := redisstore.New(redisstore.Options{
+			URL: config.Redis, CAFile: config.RedisCA, CertFile: config.RedisCert, KeyFile: config.RedisKey,
+			MinReplicas: config.RedisMinReplicas,
+			KeyPrefix:   config.KeyPrefix, Observer: observer,
+		})
 		if err != nil {
 			return nil, fmt.Errorf("opening the Redis store: %w", err)
 		}
@@ -104,6 +134,11 @@ func (s *Server) Start() error {
 	if err := s.startProfiles(); err != nil {
 		return err
 	}
+	if s.config.Adopt {
+		if err := s.adopt(context.Background()); err != nil {
+			return err
+		}
+	}
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.config.Listen)
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w", s.config.Listen, err)
@@ -112,9 +147,11 @@ func (s *Server) Start() error {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stopWork = stop
 	s.background.Go(func() { s.coordinator.Run(ctx) })
+	s.watchDoors(ctx)
+	s.warnOfCertificates()
 	s.log.Info().Str("version", Version()).Str("address", s.Addr()).Object("config", &s.config).Msg("checkpointd serves")
 	s.background.Go(func() {
-		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.failure = fmt.Errorf("serving HTTP: %w", err)
 			close(s.failed)
 		}
@@ -122,11 +159,26 @@ func (s *Server) Start() error {
 	return nil
 }
 
+func (s *Server) serve(listener net.Listener) error {
+	if s.certificates != nil {
+		return s.http.ServeTLS(listener, "", "") //nolint:wrapcheck // Start wraps it.
+	}
+	if !loopback(s.config.Listen) {
+		s.log.Warn().Bool("tokens", s.tokens != nil).Msg("serving other machines in the clear: give --tls-cert, or let a proxy do TLS")
+	}
+	return s.http.Serve(&plainListener{listener, s.log, s.metrics}) //nolint:wrapcheck // Start wraps it.
+}
+
 // Addr is the address that Start listens on, with the port that ":0" became.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
 // URL is the base URL of the server for clients on this machine.
-func (s *Server) URL() string { return "http://" + s.Addr() }
+func (s *Server) URL() string {
+	if s.certificates != nil {
+		return "https://" + s.Addr()
+	}
+	return "http://" + s.Addr()
+}
 
 // Failed is closed when serving ended by itself; Stop then gives the reason.
 func (s *Server) Failed() <-chan struct{} { return s.failed }

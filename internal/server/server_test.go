@@ -111,6 +111,20 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
+// startLogged starts a server that the test stops, and keeps what it logs.
+func startLogged(t *testing.T, config server.Config) (*server.Server, *lines) {
+	t.Helper()
+	log := new(lines)
+	s, err := server.New(config, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return s, log
+}
+
 func TestTheAccessLogHasRefusalsAndForThoseWhoDebugAllRequests(t *testing.T) {
 	t.Parallel()
 	for level, quick := range map[string]bool{"info": false, "debug": true} {
@@ -118,14 +132,7 @@ func TestTheAccessLogHasRefusalsAndForThoseWhoDebugAllRequests(t *testing.T) {
 			t.Parallel()
 			config := embedded(t)
 			config.LogLevel = level
-			log := new(lines)
-			s, err := server.New(config, log)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Start(); err != nil {
-				t.Fatal(err)
-			}
+			s, log := startLogged(t, config)
 			call(t, http.MethodGet, s.URL()+"/healthz", "", "X-Request-Id", "quick-1")
 			call(t, http.MethodGet, s.URL()+"/nowhere", "", "X-Request-Id", "refused-1")
 			if err := s.Stop(t.Context()); err != nil { // which waits for the requests and their lines
@@ -176,10 +183,10 @@ func TestTheLogHasNoSecrets(t *testing.T) {
 func TestHealthIsAskedAtTheListenersAddress(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
-	if err := server.CheckHealth(t.Context(), s.Addr()); err != nil {
+	if err := server.CheckHealth(t.Context(), s.Addr(), false); err != nil {
 		t.Error(err)
 	}
-	if err := server.CheckHealth(t.Context(), "127.0.0.1:1"); err == nil {
+	if err := server.CheckHealth(t.Context(), "127.0.0.1:1", false); err == nil {
 		t.Error("a closed port is healthy")
 	}
 }

@@ -21,6 +21,7 @@ func embedded(t *testing.T) server.Config {
 		Listen: "127.0.0.1:0", Data: t.TempDir(), KeyPrefix: "checkpoint:",
 		RequiredTaskAcks: 1, CheckpointTimeout: time.Minute, CheckpointsToKeep: 5, MaxConcurrentCheckpoints: 16, EventsToKeep: 100,
 		MaxPart: 4 << 30, DrainTimeout: 10 * time.Second, LogLevel: "info", LogFormat: "json",
+		Bounds: server.DefaultBounds(),
 	}
 }
 
@@ -69,6 +70,11 @@ func call(t *testing.T, method, url, body string, headers ...string) answer {
 	for i := 0; i+1 < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
+	return do(t, client, request)
+}
+
+func do(t *testing.T, client *http.Client, request *http.Request) answer {
+	t.Helper()
 	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)

@@ -12,3 +12,19 @@ func (k *KeySet) AddFingerprint(fingerprint uint64, offset int64, line int) erro
 
 // Runs is how many runs were spilled.
 func (k *KeySet) Runs() int { return len(k.spill.runs) }
+
+// QuickValue scans the value at the front of text the quick way.
+func QuickValue(text []byte) (end int, spaced, ok bool) {
+	var q quickScanner
+	return q.value(text, 0)
+}
+
+// CarefulValue scans the value at the front of text as the scanner does.
+func CarefulValue(text []byte) (end int, spaced bool, err error) {
+	s := scanner{maxDepth: MaxDepth}
+	end, err = s.value(text, 0)
+	return end, s.lastSpace >= 0, err
+}
+
+// MostLarge is how many sets may be large at a time.
+const MostLarge = mostLarge

@@ -13,6 +13,12 @@ const MaxFields = maxMembers - 1
 // members, and a name with an escape. It is for the one who asks often and can ask again
 // in another way, as it does not say why. What it appends are parts of raw.
 func AppendFields(dst []Field, raw []byte, maxDepth int) (fields []Field, ok bool) {
+	fields, rest, ok := CutFields(dst, raw, maxDepth)
+	return fields, ok && skipSpace(rest, 0) == len(rest)
+}
+
+// CutFields is AppendFields for the object that raw begins with, and gives what follows it.
+func CutFields(dst []Field, raw []byte, maxDepth int) (fields []Field, rest []byte, ok bool) {
 	s, _ := scanners.Get().(*scanner)
 	defer func() {
 		s.release()
@@ -21,17 +27,17 @@ func AppendFields(dst []Field, raw []byte, maxDepth int) (fields []Field, ok boo
 	s.maxDepth = maxDepth
 	start := skipSpace(raw, 0)
 	if start == len(raw) || raw[start] != '{' {
-		return dst, false
+		return dst, nil, false
 	}
 	end, err := s.value(raw, start)
-	if err != nil || skipSpace(raw, end) < len(raw) || len(s.members) > MaxFields {
-		return dst, false
+	if err != nil || len(s.members) > MaxFields {
+		return dst, nil, false
 	}
 	for _, m := range s.members {
 		if m.escaped {
-			return dst, false
+			return dst, nil, false
 		}
 		dst = append(dst, Field{Name: raw[m.nameStart:m.nameEnd], Value: raw[m.start:m.end:m.end]})
 	}
-	return dst, true
+	return dst, raw[end:], true
 }

@@ -20,20 +20,33 @@ const (
 	// maxSuspects is how many pairs of equal fingerprints are gathered before
 	// their keys are compared.
 	maxSuspects = 1024
+	// mostLarge is how many KeySets may take all their memory at a time, and together 64 MiB;
+	// the others keep largeRecords and no filter, and sort what they spilled.
+	mostLarge = 8
 )
 
+// large has a token for each KeySet that has taken all its memory.
+var large = make(chan struct{}, mostLarge)
+
 // KeySet finds keys that occur twice in one part, however many there are, in
-// about 4 MiB of memory. It keeps a 64-bit fingerprint of each key and where
-// its line is; what does not fit in memory is sorted and spilled to one
-// temporary file of 24 bytes a key. Equal fingerprints only raise a suspicion:
-// Finish reads the two lines back and compares the keys themselves.
+// about 8 MiB of memory, or half a megabyte while many others take so much. It keeps a 64-bit fingerprint of each key and where
+// its line is; what does not fit in memory is spilled to one temporary file of
+// 24 bytes a key. A few keys are sorted by their fingerprints to find equal ones.
+// Many go through a filter first, which leaves few to sort, unless there are so many,
+// or so many repeat, that it cannot tell: then all are. Equal fingerprints only
+// raise a suspicion: Finish reads the two lines back and compares the keys
+// themselves.
 type KeySet struct {
 	seed       maphash.Seed
 	maxRecords int
 	records    []keyRecord
 	room       *[mostRecords]keyRecord // where records lies when it is large, else nil
-	spill      spill
-	err        error
+	modest     bool                    // there was no token for it to be large
+	// filter has the keys that were spilled, and at the end all, unless they are few.
+	filter *keyFilter
+	bits   *[filterWords]uint64 // where the filter's words lie when it is large, else nil
+	spill  spill
+	err    error
 }
 
 var errFinishedKeys = errors.New("the keys are already finished")
@@ -60,8 +73,11 @@ func (k *KeySet) add(record keyRecord) error {
 	if k.err != nil {
 		return k.err
 	}
+	if len(k.records) == largeRecords && k.room == nil && k.maxRecords == mostRecords {
+		k.enlarge()
+	}
 	if len(k.records) == k.maxRecords {
-		sortRecords(k.records, topByte)
+		k.filterRecords()
 		if k.err = k.spill.write(k.records); k.err != nil {
 			return k.err
 		}
@@ -74,17 +90,50 @@ func (k *KeySet) add(record keyRecord) error {
 	return nil
 }
 
-// grow makes room for more records. append would do so in small steps, all of them garbage;
-// and the room of a large upload is kept for the next, since many of them in a row would
-// otherwise be nothing but garbage.
-func (k *KeySet) grow() {
-	size := min(max(firstRecords, 2*len(k.records)), k.maxRecords)
-	if size <= largeRecords || k.maxRecords != mostRecords {
-		k.records = append(make([]keyRecord, 0, size), k.records...)
+// filterRecords adds the records to the filter. All at a time, since the processor then
+// waits for the memory of many of them at once: one by one as they come takes several times
+// as long.
+func (k *KeySet) filterRecords() {
+	if k.modest {
 		return
 	}
-	k.room = rooms.Get().(*[mostRecords]keyRecord) //nolint:forcetypeassert // The pool holds nothing else.
-	k.records = append(k.room[:0], k.records...)
+	if k.filter == nil {
+		k.startFilter()
+	}
+	for i := range k.records {
+		k.filter.add(k.records[i].fingerprint)
+	}
+}
+
+func (k *KeySet) startFilter() {
+	if k.maxRecords == mostRecords {
+		k.bits = filterPool.Get().(*[filterWords]uint64) //nolint:forcetypeassert // The pool holds nothing else.
+		clear(k.bits[:])
+		k.filter = newKeyFilter(k.bits[:], maxRepeats)
+	} else {
+		k.filter = newKeyFilter(make([]uint64, smallFilter), smallRepeats)
+	}
+}
+
+// grow makes room for more records. append would do so in small steps, all of them garbage.
+func (k *KeySet) grow() {
+	size := min(max(firstRecords, 2*len(k.records)), k.maxRecords)
+	if k.maxRecords == mostRecords {
+		size = min(size, largeRecords)
+	}
+	k.records = append(make([]keyRecord, 0, size), k.records...)
+}
+
+// enlarge takes all the memory that a KeySet may have, unless too many others have theirs. It
+// is kept for the next, since many large uploads in a row would be nothing but garbage.
+func (k *KeySet) enlarge() {
+	select {
+	case large <- struct{}{}:
+		k.room = rooms.Get().(*[mostRecords]keyRecord) //nolint:forcetypeassert // The pool holds nothing else.
+		k.records = append(k.room[:0], k.records...)
+	default:
+		k.modest, k.maxRecords = true, largeRecords
+	}
 }
 
 var rooms = sync.Pool{New: func() any { return new([mostRecords]keyRecord) }}
@@ -100,8 +149,7 @@ func (k *KeySet) Finish(part io.ReaderAt) error {
 		return k.err
 	}
 	k.err = errFinishedKeys
-	sortRecords(k.records, topByte)
-	next, err := k.spill.merge(k.records, k.maxRecords)
+	next, err := k.sorted()
 	if err != nil {
 		return err
 	}
@@ -132,12 +180,91 @@ func (k *KeySet) Finish(part io.ReaderAt) error {
 	}
 }
 
+// sorted returns a function that gives the records in order, then false; of records whose
+// fingerprint does not repeat it may leave out any.
+func (k *KeySet) sorted() (next func() (keyRecord, bool, error), err error) {
+	if len(k.spill.runs) > 0 || len(k.records) > largeRecords {
+		k.filterRecords()
+	}
+	if k.filter != nil && !k.filter.full {
+		gathered, all, err := k.gather()
+		if err != nil {
+			return nil, err
+		}
+		if all {
+			sortRecords(gathered, topByte)
+			return inTurn(gathered), nil
+		}
+	}
+	sortRecords(k.records, topByte)
+	if len(k.spill.runs) == 0 {
+		return inTurn(k.records), nil
+	}
+	if len(k.records) > 0 {
+		if err := k.spill.write(k.records); err != nil {
+			return nil, err
+		}
+	}
+	if err := k.spill.sort(k.records[:0]); err != nil {
+		return nil, err
+	}
+	return k.spill.merge(k.maxRecords)
+}
+
+// gather collects the records whose fingerprints maybe repeat. all is false where they are
+// too many.
+func (k *KeySet) gather() (gathered []keyRecord, all bool, err error) {
+	repeats := k.filter.repeats
+	if len(repeats) == 0 {
+		return nil, true, nil
+	}
+	// Most records are told by a bit of this not to be wanted, and need no look into the map.
+	var wanted [1 << 10]uint64
+	for fingerprint := range repeats {
+		wanted[fingerprint>>54] |= 1 << (fingerprint >> 48 & 63)
+	}
+	take := func(r keyRecord) bool {
+		if wanted[r.fingerprint>>54]&(1<<(r.fingerprint>>48&63)) != 0 {
+			if _, ok := repeats[r.fingerprint]; ok {
+				gathered = append(gathered, r)
+			}
+		}
+		return len(gathered) <= 2*k.filter.maxRepeats // a repeated fingerprint has two records at least
+	}
+	if all, err = k.spill.each(0, k.spill.size, take); err != nil || !all {
+		return nil, false, err
+	}
+	for _, r := range k.records {
+		if !take(r) {
+			return nil, false, nil
+		}
+	}
+	return gathered, true, nil
+}
+
+// inTurn returns a function that gives the records one by one, then false.
+func inTurn(records []keyRecord) func() (keyRecord, bool, error) {
+	return func() (record keyRecord, ok bool, err error) {
+		if len(records) == 0 {
+			return keyRecord{}, false, nil
+		}
+		record, records = records[0], records[1:]
+		return record, true, nil
+	}
+}
+
 // Close removes the temporary file.
 func (k *KeySet) Close() error {
 	k.records = nil
 	if k.room != nil {
 		rooms.Put(k.room)
 		k.room = nil
+		<-large
+	}
+	k.filter = nil
+	if k.bits != nil {
+		filterPool.Put(k.bits)
+		k.bits = nil
 	}
 	return k.spill.close()
 }

@@ -33,6 +33,7 @@ type LineReader struct {
 	taskID   string
 	maxValue int
 	scan     scanner
+	quick    quickScanner
 	// ours is what a line begins with that names the upload's task as a restore does.
 	ours []byte
 
@@ -42,6 +43,8 @@ type LineReader struct {
 	start, end int
 	searched   int
 	srcErr     error
+	// longLine is asked before buf grows for a long line.
+	longLine func(bytes int) error
 	// eager tells that the source gave all it was asked for: ask for more.
 	eager bool
 
@@ -62,6 +65,10 @@ func NewLineReader(src io.Reader, taskID string, maxValue int) *LineReader {
 		ours: linePrefix(taskID),
 	}
 }
+
+// OnLongLine lets ask be asked before the reader takes so many bytes of memory more for a
+// line above 64 KiB; its error ends the reading, and comes back wrapped.
+func (r *LineReader) OnLongLine(ask func(bytes int) error) { r.longLine = ask }
 
 // Next returns the next entry, and io.EOF after the last. The error is
 // otherwise a *SyntaxError, an *EntryError or a *TooLargeError with the line,
@@ -132,11 +139,9 @@ func (r *LineReader) fill() {
 		r.start = 0
 	}
 	if r.end == len(r.buf) || r.eager && len(r.buf) < smallBuffer {
-		size := max(firstBuffer, 2*len(r.buf))
-		if size > smallBuffer {
-			size = min(size, r.maxValue+lineSlack+1)
+		if r.srcErr = r.grow(); r.srcErr != nil {
+			return
 		}
-		r.buf = append(make([]byte, 0, size), r.buf[:r.end]...)[:size]
 	}
 	const patience = 100 // as bufio: a reader that never progresses must not hang us
 	for range patience {
@@ -151,6 +156,21 @@ func (r *LineReader) fill() {
 		}
 	}
 	r.srcErr = io.ErrNoProgress
+}
+
+// grow makes the buffer twice as large.
+func (r *LineReader) grow() error {
+	size := max(firstBuffer, 2*len(r.buf))
+	if size > smallBuffer {
+		size = min(size, r.maxValue+lineSlack+1)
+		if r.longLine != nil {
+			if err := r.longLine(size); err != nil {
+				return err
+			}
+		}
+	}
+	r.buf = append(make([]byte, 0, size), r.buf[:r.end]...)[:size]
+	return nil
 }
 
 // plain reads a line that is written as nearly all are: a key without escapes and
@@ -181,16 +201,23 @@ func (r *LineReader) plain(line []byte) (entry Entry, ok bool) {
 	if keyProblem(key) != "" || value >= len(line) || line[value] <= ' ' || string(line[end:value]) != middle {
 		return Entry{}, false
 	}
-	r.scan.maxDepth, r.scan.inside = MaxDepth, true
-	end, err := r.scan.value(line, value)
-	if err != nil || end+1 != len(line) || line[end] != '}' {
+	end, spaced, quick := r.quick.value(line, value)
+	if !quick {
+		r.scan.maxDepth, r.scan.inside = MaxDepth, true
+		var err error
+		if end, err = r.scan.value(line, value); err != nil {
+			return Entry{}, false
+		}
+		spaced = r.scan.lastSpace >= 0
+	}
+	if end+1 != len(line) || line[end] != '}' {
 		return Entry{}, false
 	}
 	entry = Entry{Key: key, Value: line[value:end:end], Line: r.line}
 	if len(entry.Value) > r.maxValue {
 		return Entry{}, false
 	}
-	if r.scan.lastSpace >= 0 {
+	if spaced {
 		entry.Value = compact(entry.Value[:0], entry.Value)
 	}
 	return entry, true

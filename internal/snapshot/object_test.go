@@ -1,9 +1,12 @@
 package snapshot_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -159,4 +162,46 @@ func collect(entries interface {
 		}
 		all = append(all, line{Key: string(entry.Key), Value: string(entry.Value), Line: entry.Line})
 	}
+}
+
+// FuzzObject: the members of an object, put together again, are the object.
+func FuzzObject(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"a":1,"b":[{"c":null}]}`, ` { "\u0061" : "\n" , "é":{} } `, `{"a":1,"\u0061":2}`, `[]`, `{"":1}`, `{"a":1,}`, `{"a":{"b":"}"}}x`, `{"a\"":"\\"}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		whole, canonical := snapshot.Canonical(raw)
+		members, err := snapshot.Object(raw)
+		if err != nil {
+			return
+		}
+		if canonical != nil {
+			t.Fatalf("%q is an object and no JSON: %v", raw, canonical)
+		}
+		again := []byte{'{'}
+		for i, member := range members {
+			if err := coordinator.CheckKey(member.Name); err != nil {
+				t.Fatalf("%q has the key %q: %v", raw, member.Name, err)
+			}
+			if value, err := snapshot.Canonical(member.Value); err != nil || !bytes.Equal(value, member.Value) {
+				t.Fatalf("%q has the value %q: %v", raw, member.Value, err)
+			}
+			name, err := json.Marshal(member.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i > 0 {
+				again = append(again, ',')
+			}
+			again = append(append(append(again, name...), ':'), member.Value...)
+		}
+		// Names may be escaped in another way: both are compared as encoding/json has them.
+		var want, got any
+		if err := json.Unmarshal(append(again, '}'), &got); err != nil {
+			return // a number beyond float64
+		}
+		if err := json.Unmarshal(whole, &want); err != nil || !reflect.DeepEqual(want, got) {
+			t.Fatalf("%q comes apart as %s: %v", raw, again, err)
+		}
+	})
 }

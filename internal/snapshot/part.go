@@ -29,6 +29,8 @@ type PartWriter struct {
 	bytes   int64
 	err     error
 
+	pace Pace
+
 	// buffers are those that chunks lie in, once there is more than a little.
 	buffers [2]*[ChunkSize]byte
 	// handing ends the goroutine that hands a chunk on; only that touches what
@@ -38,6 +40,18 @@ type PartWriter struct {
 	chunks  int
 	putErr  error
 }
+
+// Pace lets a writer that is one of many leave the processor to the others.
+type Pace interface {
+	// Wait waits for done to be closed, on the goroutine that writes.
+	Wait(done <-chan struct{})
+	// Compute runs a function that computes for some tenths of a millisecond, on another
+	// goroutine.
+	Compute(f func())
+}
+
+// KeepPace has the writer wait and compute through pace.
+func (w *PartWriter) KeepPace(pace Pace) { w.pace = pace }
 
 var errFinished = errors.New("the part is already finished")
 
@@ -160,7 +174,7 @@ func (w *PartWriter) flush() {
 	if w.err != nil {
 		return
 	}
-	chunk, handing := w.chunk, make(chan struct{})
+	chunk, handing, pace := w.chunk, make(chan struct{}), w.pace
 	w.handing = handing
 	go func() {
 		defer close(handing)
@@ -169,7 +183,11 @@ func (w *PartWriter) flush() {
 				w.putErr = coordinator.ErrInternal(fmt.Errorf("putting chunk %d panicked: %v\n%s", w.chunks, cause, debug.Stack()))
 			}
 		}()
-		w.sum.Write(chunk)
+		if pace == nil {
+			w.sum.Write(chunk)
+		} else {
+			pace.Compute(func() { w.sum.Write(chunk) })
+		}
 		if err := w.put(w.chunks, chunk); err != nil {
 			w.putErr = fmt.Errorf("put chunk %d: %w", w.chunks, err)
 		}
@@ -189,7 +207,11 @@ func (w *PartWriter) flush() {
 // wait returns when no chunk is being handed on.
 func (w *PartWriter) wait() {
 	if w.handing != nil {
-		<-w.handing
+		if w.pace == nil {
+			<-w.handing
+		} else {
+			w.pace.Wait(w.handing)
+		}
 		w.handing = nil
 	}
 	if w.err == nil {

@@ -61,10 +61,11 @@ type level struct {
 // value scans the value that begins at or after pos and returns where it ends.
 // White space after the value is left alone.
 func (s *scanner) value(src []byte, pos int) (int, error) {
+	// Before anything is blamed: the last text may have ended with levels open.
+	s.src, s.levels, s.members, s.lastSpace = src, s.levels[:0], s.members[:0], -1
 	if len(src) > math.MaxInt32 {
 		return 0, s.fail(0, "the value is longer than 2 GiB")
 	}
-	s.src, s.levels, s.members, s.lastSpace = src, s.levels[:0], s.members[:0], -1
 	s.names.reset(src)
 	pos = skipSpace(src, pos)
 	for {

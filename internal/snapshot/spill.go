@@ -16,7 +16,7 @@ const (
 	runBuffer    = 64 << 10
 )
 
-// spill is a temporary file of sorted runs of records, one behind the other.
+// spill is a temporary file of runs of records, one behind the other.
 // The file is made at the first run.
 type spill struct {
 	dir  string
@@ -40,7 +40,7 @@ func (s *spill) write(records []keyRecord) error {
 			s.leftover = file.Name()
 		}
 	}
-	w := bufio.NewWriterSize(s.file, 64<<10)
+	w := bufio.NewWriterSize(io.NewOffsetWriter(s.file, s.size), 64<<10)
 	var b [recordSize]byte
 	for _, r := range records {
 		binary.LittleEndian.PutUint64(b[0:], r.fingerprint)
@@ -58,29 +58,62 @@ func (s *spill) write(records []keyRecord) error {
 	return nil
 }
 
-// merge returns a function that gives all spilled records and those of the
-// sorted last run, in order, then false. It reads through about as much memory
-// as maxRecords take.
-func (s *spill) merge(last []keyRecord, maxRecords int) (next func() (keyRecord, bool, error), err error) {
-	if len(s.runs) == 0 {
-		return func() (record keyRecord, ok bool, err error) {
-			if len(last) == 0 {
-				return keyRecord{}, false, nil
-			}
-			record, last = last[0], last[1:]
-			return record, true, nil
-		}, nil
+// each calls take with every record that lies from start to end, in the order of writing,
+// until it returns false; all tells that it never did.
+func (s *spill) each(start, end int64, take func(keyRecord) bool) (all bool, err error) {
+	if start == end {
+		return true, nil
 	}
-	if len(last) > 0 {
-		if err := s.write(last); err != nil {
-			return nil, err
+	r := s.open(start, end, runBuffer)
+	for {
+		if err := r.advance(); err != nil {
+			return false, err
+		}
+		if r.done {
+			return true, nil
+		}
+		if !take(r.head) {
+			return false, nil
 		}
 	}
+}
+
+// sort sorts each run in its place. room is where, and is grown if it is too small.
+func (s *spill) sort(room []keyRecord) error {
+	runs := s.runs
+	s.runs, s.size = nil, 0
+	start := int64(0)
+	for _, end := range runs {
+		room = room[:0]
+		_, err := s.each(start, end, func(r keyRecord) bool {
+			room = append(room, r)
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		sortRecords(room, topByte)
+		if err := s.write(room); err != nil {
+			return err
+		}
+		start = end
+	}
+	return nil
+}
+
+// open reads the records from start to end through a buffer.
+func (s *spill) open(start, end int64, buffer int) *run {
+	return &run{src: bufio.NewReaderSize(io.NewSectionReader(s.file, start, end-start), buffer)}
+}
+
+// merge returns a function that gives all spilled records of sorted runs, in order,
+// then false. It reads through about as much memory as maxRecords take.
+func (s *spill) merge(maxRecords int) (next func() (keyRecord, bool, error), err error) {
 	buffer := max(minRunBuffer, min(runBuffer, maxRecords*recordSize/len(s.runs)))
 	heap := make(runHeap, 0, len(s.runs))
 	start := int64(0)
 	for _, end := range s.runs {
-		r := &run{src: bufio.NewReaderSize(io.NewSectionReader(s.file, start, end-start), buffer)}
+		r := s.open(start, end, buffer)
 		if err := r.advance(); err != nil {
 			return nil, err
 		}

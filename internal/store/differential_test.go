@@ -20,6 +20,12 @@ func TestStoresAgree(t *testing.T) {
 	storetest.Lockstep(t, redis, files)
 }
 
+// TestAJobMovesBetweenTheStores takes a job from one store to the other and back.
+func TestAJobMovesBetweenTheStores(t *testing.T) {
+	t.Parallel()
+	storetest.Move(t, redis, files, redis, files)
+}
+
 func redis(t testing.TB) storetest.Storage {
 	t.Helper()
 	server := redistest.Start(t, redistest.Options{})

@@ -68,6 +68,12 @@ func (a *auditor) job(j *job) {
 	retainedBytes := int64(0)
 	for k := range ascend(child(j.b, bucketCheckpoints), nil) {
 		c := j.checkpoint(idOf(k))
+		if under := j.underImport(idOf(k), ""); under != nil {
+			if get(child(j.b, bucketImporting), timeKey(under.Lease, k)) == nil {
+				a.addf("the lease of %d, which is under import, is not in importing", under.id)
+			}
+			continue
+		}
 		if c == nil {
 			a.addf("checkpoint %d has no readable record", idOf(k))
 			continue
@@ -86,8 +92,9 @@ func (a *auditor) job(j *job) {
 			want["deadlines"][c.id] = c.TimeoutMs > 0
 		case coordinator.StatusCompleted:
 			want["completed"][c.id] = true
-			want["retained"][c.id], want["ages"][c.id] = !c.Pinned, !c.Pinned
-			if !c.Pinned {
+			retained := !c.Pinned && c.Damage == ""
+			want["retained"][c.id], want["ages"][c.id] = retained, retained
+			if retained {
 				retainedBytes += c.Bytes
 				if get(child(j.b, bucketAges), timeKey(c.EndedAt, idKey(c.id))) == nil {
 					a.addf("the end of %d in job %s is not in ages", c.id, j.name)

@@ -25,6 +25,7 @@ import (
 //	    leases    lease → expiry
 //	  pending, completed, retained, ended: id → present
 //	  deadlines   deadline, id → present  pending ones that have one
+//	  importing   lease expiry, id → present  those that an import has begun and not finished
 //	  attempts    task → highest attempt  only above 0
 //	  calls       verb, key or token → remembered
 //	  callExpiries  expiry, key of calls → present
@@ -50,6 +51,7 @@ var (
 	bucketRetained     = []byte("retained")
 	bucketEnded        = []byte("ended")
 	bucketDeadlines    = []byte("deadlines")
+	bucketImporting    = []byte("importing")
 	bucketAttempts     = []byte("attempts")
 	bucketCalls        = []byte("calls")
 	bucketCallExpiries = []byte("callExpiries")

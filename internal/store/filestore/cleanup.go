@@ -17,6 +17,7 @@ func (s *Store) Cleanup(ctx context.Context, call coordinator.CleanupCall) (coor
 }
 
 func (s *step) cleanup(call coordinator.CleanupCall) (coordinator.CleanupResult, error) {
+	s.by = call.By
 	j := s.job(call.Job)
 	if j == nil {
 		return coordinator.CleanupResult{}, coordinator.ErrJobNotFound(call.Job)

@@ -83,6 +83,9 @@ func jobLeftovers(tx *bolt.Tx, name string, named map[string]bool) []string {
 		if json.Unmarshal(c.Get(keyRecord), &rec) != nil {
 			odd("checkpoint %d has no record", id)
 		}
+		if rec.Schema == importSchema {
+			odd("checkpoint %d is under import", id)
+		}
 		failed := rec.Status == coordinator.StatusExpired || rec.Status == coordinator.StatusAborted
 		for task, text := range ascend(child(c, bucketParts), nil) {
 			var p part
@@ -117,6 +120,9 @@ func jobLeftovers(tx *bolt.Tx, name string, named map[string]bool) []string {
 				odd("%s lists %d, which is gone", index, idOf(key))
 			}
 		}
+	}
+	for key := range ascend(child(b, bucketImporting), nil) {
+		odd("importing lists %d", idOf(key[len(idKey(0)):]))
 	}
 	for key := range ascend(child(b, bucketDeadlines), nil) {
 		if get(child(b, bucketPending), key[len(idKey(0)):]) == nil {

@@ -9,6 +9,7 @@ import (
 // DeleteJob removes some checkpoints of a job, and the job when none is left.
 func (s *Store) DeleteJob(ctx context.Context, call coordinator.DeleteJobCall) (coordinator.DeleteJobResult, error) {
 	return free(ctx, s, func(st *step) (coordinator.DeleteJobResult, error) {
+		st.by = call.By
 		j := st.job(call.Job)
 		switch {
 		case j == nil:
@@ -29,6 +30,9 @@ func (s *Store) DeleteJob(ctx context.Context, call coordinator.DeleteJobCall) (
 // deleteJob removes at most limit checkpoints, the oldest first, and then what else the job
 // is made of. It tells whether checkpoints are left.
 func (s *step) deleteJob(j *job, limit int) (more bool) {
+	if s.dropImports(j, everything, limit) {
+		return true
+	}
 	var gone []*checkpoint
 	for k := range ascend(child(j.b, bucketCheckpoints), nil) {
 		c := j.checkpoint(idOf(k))
@@ -47,6 +51,7 @@ func (s *step) deleteJob(j *job, limit int) (more bool) {
 	if more {
 		return true
 	}
+	s.log(j, event{Type: coordinator.EventJobDeleted, ID: noCheckpoint, By: s.by})
 	for _, name := range [][]byte{bucketTasks, bucketSamples, bucketRestores} {
 		s.drop(j.b, name)
 	}

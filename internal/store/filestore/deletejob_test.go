@@ -61,8 +61,8 @@ func TestDeleteJobAcrossRestarts(t *testing.T) {
 		t.Errorf("the next checkpoint: %+v (%v)", again.Checkpoint, err)
 	}
 	restart()
-	// Three triggered, each aborted and deleted, and the new one.
-	if got := position(t, s, job); got.Seq != 10 {
+	// Settings, three triggered, each aborted and deleted, the job's end, and the new one.
+	if got := position(t, s, job); got.Seq != 12 {
 		t.Errorf("position = %v", got)
 	}
 }

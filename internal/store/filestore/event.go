@@ -35,16 +35,18 @@ type event struct {
 	Entries    int64                      `json:"entries,omitempty"`
 	Bytes      int64                      `json:"bytes,omitempty"`
 	Why        coordinator.DeletionReason `json:"why,omitempty"`
+	Pinned     bool                       `json:"pinned,omitempty"`
 	Failure    *failure                   `json:"failure,omitempty"`
 	Failures   int                        `json:"failures,omitempty"`
+	By         string                     `json:"by,omitempty"`
 }
 
 func (e *event) view(job string, seq int64) coordinator.Event {
 	out := coordinator.Event{
 		ID: coordinator.EventID{Epoch: e.Epoch, Seq: seq}, Type: e.Type, Job: job, At: e.At, CheckpointID: e.ID,
 		Status: e.Status, RequiredTaskAcks: e.Required, AcknowledgedTasks: e.Acked, MissingTasks: e.Missing,
-		Deadline: e.Deadline, DurationMs: e.DurationMs, Entries: e.Entries, Bytes: e.Bytes, Why: e.Why,
-		ConsecutiveFailures: e.Failures,
+		Deadline: e.Deadline, DurationMs: e.DurationMs, Entries: e.Entries, Bytes: e.Bytes, Why: e.Why, Pinned: e.Pinned,
+		ConsecutiveFailures: e.Failures, By: e.By,
 	}
 	if e.Failure != nil {
 		out.Failure = new(coordinator.Failure(*e.Failure))
@@ -77,6 +79,10 @@ func (s *step) logCheckpoint(c *checkpoint, what coordinator.EventType, why coor
 		e.DurationMs = max(0, c.EndedAt-c.Start)
 	} else if c.TimeoutMs > 0 {
 		e.Deadline = c.Start + c.TimeoutMs
+	}
+	e.Pinned = what == coordinator.EventUpdated && c.Pinned
+	if what != coordinator.EventExpired && why != coordinator.DeletedByRetention {
+		e.By = s.by // nobody asks for what time and retention do
 	}
 	s.log(c.job, e)
 }

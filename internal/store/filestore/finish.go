@@ -9,6 +9,7 @@ import (
 // Complete ends a pending checkpoint as completed.
 func (s *Store) Complete(ctx context.Context, call coordinator.CompleteCall) (coordinator.Checkpoint, error) {
 	return mutate(ctx, s, func(st *step) (coordinator.Checkpoint, error) {
+		st.by = call.By
 		c, err := st.findToChange(call.Job, call.ID, false)
 		if err != nil {
 			return coordinator.Checkpoint{}, err
@@ -38,6 +39,7 @@ func (s *step) late(c *checkpoint) *coordinator.Error {
 // Abort ends a pending checkpoint as aborted.
 func (s *Store) Abort(ctx context.Context, call coordinator.AbortCall) (coordinator.Checkpoint, error) {
 	return free(ctx, s, func(st *step) (coordinator.Checkpoint, error) {
+		st.by = call.By
 		c, err := st.findToChange(call.Job, call.ID, true)
 		if err != nil {
 			return coordinator.Checkpoint{}, err

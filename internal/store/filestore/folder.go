@@ -20,6 +20,10 @@ import (
 type folder struct {
 	path string
 
+	// writing lets one large upload at a time send what it wrote to the disk: the committer's
+	// few bytes wait behind everything that is on its way there.
+	writing chan struct{}
+
 	mu        sync.Mutex
 	discarded []string // files that nobody names any more
 }
@@ -50,14 +54,17 @@ func openFolder(path string) (*folder, error) {
 	if err := os.MkdirAll(path, 0o750); err != nil { //nolint:gosec // The operator says where data lies.
 		return nil, fmt.Errorf("make the folder of parts: %w", err)
 	}
-	return &folder{path: path}, nil
+	return &folder{path: path, writing: make(chan struct{}, 1)}, nil
 }
 
 func (f *folder) file(name string) string { return filepath.Join(f.path, name) }
 
 // list names all files of this store.
-func (f *folder) list() ([]string, error) {
-	entries, err := os.ReadDir(f.path)
+func (f *folder) list() ([]string, error) { return listParts(f.path) }
+
+// listParts names all files of a store in a folder of parts.
+func listParts(path string) ([]string, error) {
+	entries, err := os.ReadDir(path)
 	if err != nil {
 		return nil, fmt.Errorf("list the folder of parts: %w", err)
 	}
@@ -72,11 +79,24 @@ func (f *folder) list() ([]string, error) {
 
 // create makes the file of an upload.
 func (f *folder) create(name string) (*os.File, error) {
-	file, err := os.OpenFile(f.file(name+partial), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := os.OpenFile(f.file(name+partial), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // As in openFolder.
 	if err != nil {
 		return nil, fmt.Errorf("make the file of a part: %w", err)
 	}
 	return file, nil
+}
+
+// flushEvery is how many bytes of a file may gather before they go to the disk. The system
+// would let gigabytes gather, and then no commit would get through for a while: each of its
+// syncs waits for what is on its way.
+const flushEvery = 2 << 20
+
+// flush sends the bytes of a file from start to end to the disk, and waits until they are
+// on their way. It makes nothing durable, and so its errors are for publish to find.
+func (f *folder) flush(file *os.File, start, end int64) {
+	f.writing <- struct{}{}
+	defer func() { <-f.writing }()
+	writeBack(file, start, end)
 }
 
 // publish makes a written file durable under its final name. The file stays open. Until
@@ -85,7 +105,7 @@ func (f *folder) publish(file *os.File, name string) error {
 	if err := file.Sync(); err != nil {
 		return fmt.Errorf("sync the file of a part: %w", err)
 	}
-	if err := os.Rename(f.file(name+partial), f.file(name)); err != nil {
+	if err := os.Rename(f.file(name+partial), f.file(name)); err != nil { //nolint:gosec // As in openFolder.
 		return fmt.Errorf("publish the file of a part: %w", err)
 	}
 	return nil
@@ -142,7 +162,7 @@ func (f *folder) unlink(limit int) error {
 
 	var failed []error
 	for _, name := range names {
-		if err := os.Remove(f.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(f.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) { //nolint:gosec // As in openFolder.
 			failed = append(failed, fmt.Errorf("remove the file of a part: %w", err))
 			f.discard(name)
 		}

@@ -54,10 +54,12 @@ type job struct {
 	jobRecord
 	name string
 	// b is nil for the default job until something was triggered in it.
-	b       *bolt.Bucket
-	read    map[int64]*checkpoint // nil for an id that has no record
-	changed bool
-	derived bool // parts of the record are not written yet
+	b    *bolt.Bucket
+	read map[int64]*checkpoint // nil for an id that has no record
+	// importing are those under import that were read.
+	importing map[int64]*checkpoint
+	changed   bool
+	derived   bool // parts of the record are not written yet
 	// noAttempts tells that no attempt above 0 was ever heard, which is worth knowing: every
 	// message asks.
 	noAttempts bool
@@ -65,7 +67,7 @@ type job struct {
 
 // newJob is a job without a record.
 func newJob(name string) *job {
-	return &job{name: name, read: map[int64]*checkpoint{}, jobRecord: jobRecord{
+	return &job{name: name, read: map[int64]*checkpoint{}, importing: map[int64]*checkpoint{}, jobRecord: jobRecord{
 		Schema: schemaVersion, Derived: true, Outcomes: outcomes{Highest: noCheckpoint}, Schedule: never(),
 	}}
 }
@@ -178,12 +180,25 @@ func (l *ledger) leave(j *job, set []byte, id int64, n *int) {
 
 // latest finds the latest completed checkpoint; nil when there is none.
 func (j *job) latest() *checkpoint {
+	c, _ := j.latestWhole()
+	return c
+}
+
+// latestWhole finds the latest completed checkpoint that is not damaged. Where there is none
+// but damaged ones, the refusal names the latest of these.
+func (j *job) latestWhole() (*checkpoint, error) {
+	refusal := coordinator.ErrNoCompletedCheckpoint(j.name)
 	for k := range descend(child(j.b, bucketCompleted), nil) {
-		if c := j.checkpoint(idOf(k)); c != nil {
-			return c
+		c := j.checkpoint(idOf(k))
+		switch {
+		case c == nil:
+		case c.Damage == "":
+			return c, nil
+		case refusal.Code == coordinator.CodeNoCompletedCheckpoint:
+			refusal = coordinator.ErrSnapshotDamaged(c.id, c.Damage, nil)
 		}
 	}
-	return nil
+	return nil, refusal
 }
 
 // current finds the newest checkpoint that can still be acknowledged; nil when there is none.
@@ -204,22 +219,25 @@ func (s *step) find(ref coordinator.Ref, late bool) (*checkpoint, error) {
 		return nil, coordinator.ErrJobNotFound(ref.Job)
 	}
 	if ref.ID == coordinator.Latest {
-		if c := j.latest(); c != nil {
-			return c, nil
-		}
-		return nil, coordinator.ErrNoCompletedCheckpoint(ref.Job)
+		return j.latestWhole()
 	}
 	if c := j.checkpoint(ref.ID); c != nil {
 		return c, nil
 	}
-	refusal := coordinator.ErrCheckpointNotFound(ref.Job, ref.ID)
-	if ref.ID < j.NextID {
-		refusal = coordinator.ErrCheckpointDeleted(ref.Job, ref.ID)
+	return nil, s.absent(j, ref.ID, late)
+}
+
+// absent is the refusal for an id that has no record; late adds to one for a deleted checkpoint
+// where its sender can go on.
+func (s *step) absent(j *job, id int64, late bool) *coordinator.Error {
+	refusal := coordinator.ErrCheckpointNotFound(j.name, id)
+	if id < j.NextID {
+		refusal = coordinator.ErrCheckpointDeleted(j.name, id)
 	}
 	if late {
-		return nil, s.nextSteps(j, refusal)
+		return s.nextSteps(j, refusal)
 	}
-	return nil, refusal
+	return refusal
 }
 
 // findToChange is find for a change: what time has done to the checkpoint is written first.

@@ -27,7 +27,9 @@ func newLedger(tx *bolt.Tx) *ledger { return &ledger{tx: tx, jobs: map[string]*j
 // is our own fault, and the committer makes a failed change of it.
 type step struct {
 	*ledger
-	now     int64
+	now int64
+	// by is who asked for the change, for its events.
+	by      string
 	reports []func(coordinator.Observer)
 	// dropped are files in parts/ that no record names any more.
 	dropped []string
@@ -86,10 +88,12 @@ func (l *ledger) drop(parent *bolt.Bucket, name []byte) {
 // flush encodes what was changed in memory.
 func (l *ledger) flush() error {
 	for _, j := range l.jobs {
-		for _, c := range j.read {
-			if c != nil && c.changed {
-				if err := encode(c.b, &c.record); err != nil {
-					return fmt.Errorf("write checkpoint %d of job %q: %w", c.id, j.name, err)
+		for _, read := range []map[int64]*checkpoint{j.read, j.importing} {
+			for _, c := range read {
+				if c != nil && c.changed {
+					if err := encode(c.b, &c.record); err != nil {
+						return fmt.Errorf("write checkpoint %d of job %q: %w", c.id, j.name, err)
+					}
 				}
 			}
 		}

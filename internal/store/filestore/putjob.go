@@ -48,6 +48,7 @@ func (s *step) putSettings(j *job, call coordinator.PutJobCall) {
 		// Of a job that was paused, or had no interval, the due time was forgotten.
 		j.Schedule.Due = coordinator.FirstDue(s.now, now.IntervalMs, call.Jitter)
 	}
+	s.log(j, event{Type: coordinator.EventConfigured, ID: noCheckpoint, By: call.By})
 	if last := j.Outcomes.Last; last != nil {
 		s.judgeFailures(j, last.ID, &last.failure)
 	}

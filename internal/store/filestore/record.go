@@ -36,8 +36,17 @@ type record struct {
 	Entries int64  `json:"entries,omitempty"`
 	Bytes   int64  `json:"bytes,omitempty"`
 	Digest  string `json:"digest,omitempty"`
-	Shared  shared `json:"shared,omitzero"`
+	// Damage is what a restore found missing.
+	Damage string `json:"damage,omitempty"`
+	Shared shared `json:"shared,omitzero"`
+	// Import is the token of the import that has begun the checkpoint, and Lease when the sweep removes it, while
+	// Schema is importSchema.
+	Import string `json:"import,omitempty"`
+	Lease  int64  `json:"lease,omitempty"`
 }
+
+// importSchema marks what an import has begun and not finished. No server takes it for a checkpoint.
+const importSchema = -1
 
 type failure struct {
 	Reason  coordinator.FailureReason `json:"reason"`
@@ -121,6 +130,7 @@ func (c *checkpoint) view(now int64) coordinator.Checkpoint {
 	}
 	if r.Status == coordinator.StatusCompleted {
 		out.SnapshotVersion, out.Entries, out.Bytes, out.Digest = r.Version, r.Entries, r.Bytes, r.Digest
+		out.Damage = r.Damage
 	} else {
 		out.MissingTasks = c.missing(coordinator.MissingTasksShown)
 	}

@@ -12,6 +12,7 @@ import (
 // checkpoint.
 func (s *Store) Recover(ctx context.Context, call coordinator.RecoverCall) (coordinator.RecoverResult, error) {
 	return free(ctx, s, func(st *step) (coordinator.RecoverResult, error) {
+		st.by = call.By
 		if j := st.remains(call.Job); j != nil {
 			known, err := st.recall(j, verbRecover, call.Idempotency)
 			if err != nil {
@@ -21,7 +22,11 @@ func (s *Store) Recover(ctx context.Context, call coordinator.RecoverCall) (coor
 				return st.recoveredBefore(j, call, known)
 			}
 		}
-		return st.recover(st.makeJob(call.Job), call), nil
+		j := st.makeJob(call.Job)
+		if _, err := j.latestWhole(); coordinator.CodeOf(err) == coordinator.CodeSnapshotDamaged {
+			return coordinator.RecoverResult{}, err
+		}
+		return st.recover(j, call), nil
 	})
 }
 
@@ -46,7 +51,7 @@ func (s *step) recover(j *job, call coordinator.RecoverCall) coordinator.Recover
 		view := c.view(s.now)
 		did.ID, result.Checkpoint = c.id, &view
 	}
-	s.log(j, event{Type: coordinator.EventRecovered, ID: did.ID})
+	s.log(j, event{Type: coordinator.EventRecovered, ID: did.ID, By: call.By})
 	s.remember(j, verbRecover, call.Idempotency, did)
 	return result
 }
@@ -64,6 +69,9 @@ func (s *step) recoveredBefore(j *job, call coordinator.RecoverCall, known *reme
 	c := j.checkpoint(known.ID)
 	if c == nil {
 		return coordinator.RecoverResult{}, coordinator.ErrIdempotencyTargetDeleted(known.ID)
+	}
+	if c.Damage != "" {
+		return coordinator.RecoverResult{}, coordinator.ErrSnapshotDamaged(c.id, c.Damage, nil)
 	}
 	s.leaseForRecovery(c, known.Epoch, call.LeaseMs)
 	view := c.view(s.now)

@@ -66,6 +66,7 @@ func (s *step) trimEnded(j *job) {
 // Delete removes a checkpoint.
 func (s *Store) Delete(ctx context.Context, call coordinator.DeleteCall) error {
 	_, err := free(ctx, s, func(st *step) (struct{}, error) {
+		st.by = call.By
 		c, err := st.findToChange(call.Job, call.ID, false)
 		switch {
 		case err != nil:

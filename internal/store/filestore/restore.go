@@ -49,6 +49,7 @@ func (s *Store) OpenRestore(ctx context.Context, call coordinator.RestoreCall) (
 	if err == nil {
 		err = r.checkFiles()
 	}
+	err = r.unlessDeleted(ctx, err)
 	if err != nil {
 		// Without a reader the lease would only hold up retention; failing to give it
 		// back leaves it to its time.
@@ -57,6 +58,18 @@ func (s *Store) OpenRestore(ctx context.Context, call coordinator.RestoreCall) (
 	}
 	r.saveSharedDigest(ctx)
 	return r, nil
+}
+
+// unlessDeleted says of damage whether it is one: what a deletion has taken since is not.
+func (r *restore) unlessDeleted(ctx context.Context, err error) error {
+	if coordinator.CodeOf(err) != coordinator.CodeSnapshotDamaged {
+		return err
+	}
+	_, gone := read(ctx, r.store, func(st *step) (*checkpoint, error) { return st.find(r.call.Ref, false) })
+	if coordinator.CodeOf(gone) == coordinator.CodeCheckpointDeleted {
+		return gone
+	}
+	return err
 }
 
 // admit finds the checkpoint, and leases it if the call wants a lease.

@@ -16,7 +16,7 @@ import (
 // WriteShared changes the shared state of a pending checkpoint.
 func (s *Store) WriteShared(ctx context.Context, call coordinator.SharedWrite) (coordinator.SharedWritten, error) {
 	return mutate(ctx, s, func(st *step) (coordinator.SharedWritten, error) {
-		c, err := st.findToChange(call.Job, call.ID, false)
+		c, err := st.subjectToChange(call.Job, call.ID, call.Import, false)
 		if err != nil {
 			return coordinator.SharedWritten{}, err
 		}

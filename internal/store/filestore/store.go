@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -69,6 +70,26 @@ func Open(dir string, options Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil { //nolint:gosec // The operator says where data lies.
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
+	if isNew(filepath.Join(dir, "meta.db")) { // looked at before there is one, so that a refusal leaves all as it was
+		if err := refuseOrphans(dir); err != nil {
+			return nil, err
+		}
+	} else if err := checkDatabase(dir, options); err != nil {
+		return nil, err
+	}
+	return openChecked(dir, options)
+}
+
+// openChecked opens a database whose pages are in order. Should it be damaged in a way that was not
+// looked for, or its disk fail, that is an error too and no panic; what was opened until then
+// stays open, for it is not known in which state.
+func openChecked(dir string, options Options) (s *Store, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // the database is mapped into memory
+	defer func() {
+		if cause := recover(); cause != nil {
+			s, err = nil, damagedRecords(dir, fmt.Errorf("%v", cause))
+		}
+	}()
 	db, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, &bolt.Options{
 		Timeout: options.LockTimeout,
 		// The list of free pages is rebuilt at start, which saves writing it with every
@@ -78,12 +99,12 @@ func Open(dir string, options Options) (*Store, error) {
 		NoStatistics:   true,
 	})
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("the data directory %q is in use by another process: stop that one, or give this one a directory of its own with --data: %w", dir, err)
+		return nil, inUse(dir, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %q: %w", filepath.Join(dir, "meta.db"), err)
 	}
-	s := &Store{
+	s = &Store{
 		db: db, observer: options.Observer, clock: options.Clock, uploads: map[string]*upload{},
 		reserve: &reserve{path: filepath.Join(dir, "reserve")}, time: &timeline{clock: options.Clock},
 		listeners: listeners{wakes: map[*listener]struct{}{}},
@@ -99,13 +120,17 @@ func Open(dir string, options Options) (*Store, error) {
 // prepare brings the directory into the state that everything else relies on. It writes
 // only what is missing, so that a store opens on a full disk.
 func (s *Store) prepare(dir string) error {
-	found, err := s.layout()
+	found, err := s.layout(dir)
 	if err != nil {
 		return err
 	}
 	if found != schemaVersion {
 		if found >= 0 {
 			return fmt.Errorf("the data directory %q has layout %d and this server knows %d: use the server that wrote it, or a newer one", dir, found, schemaVersion)
+		}
+		// A crash may have come between making meta.db and laying it out.
+		if err := refuseOrphans(dir); err != nil {
+			return err
 		}
 		if err := s.layOut(); err != nil {
 			return err
@@ -121,16 +146,49 @@ func (s *Store) prepare(dir string) error {
 	return syncFolder(dir)
 }
 
+// isNew tells whether there is no database yet, or only its name.
+func isNew(path string) bool {
+	info, err := os.Stat(path) //nolint:gosec // The operator says where data lies.
+	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0
+}
+
+// refuseOrphans is an error if a directory without records has files of parts: its meta.db was
+// lost, and to go on would be to sweep all of them away.
+func refuseOrphans(dir string) error {
+	names, err := listParts(filepath.Join(dir, "parts"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the data directory %q has files of checkpoints in parts/ (%d of them) and no records in meta.db, which is missing or empty: restore meta.db from a backup, or move parts/ away to begin with nothing; nothing was deleted", dir, len(names))
+}
+
 // layout reads the version of the database's layout, negative for a new one.
-func (s *Store) layout() (version int64, err error) {
+func (s *Store) layout(dir string) (version int64, err error) {
 	err = s.db.View(func(tx *bolt.Tx) error {
-		version = idOf(get(tx.Bucket(bucketMeta), keySchema))
+		if first, _ := tx.Cursor().First(); first == nil {
+			version = -1
+			return nil
+		}
+		for _, name := range [][]byte{bucketMeta, bucketFiles, bucketJobs} {
+			if tx.Bucket(name) == nil {
+				return damagedRecords(dir, fmt.Errorf("there is no bucket %s", name))
+			}
+		}
+		if version = idOf(get(tx.Bucket(bucketMeta), keySchema)); version < 0 {
+			return damagedRecords(dir, errors.New("there is no version of its layout"))
+		}
+		// Files that it does not name are removed, so its names must be names.
+		for name := range ascend(tx.Bucket(bucketFiles), nil) {
+			if !ours.Match(name) {
+				return damagedRecords(dir, errors.New("it names a file that is none"))
+			}
+		}
 		return nil
 	})
-	if err != nil {
-		return 0, fmt.Errorf("read the layout of meta.db: %w", err)
-	}
-	return version, nil
+	return version, err
 }
 
 // layOut writes the layout of a new database.
@@ -226,8 +284,13 @@ func read[T any](ctx context.Context, s *Store, f func(*step) (T, error)) (T, er
 		return result, interrupted(cause)
 	}
 	now := s.time.read()
-	err := s.db.View(func(tx *bolt.Tx) error {
-		var err error
+	err := s.db.View(func(tx *bolt.Tx) (err error) {
+		defer func() {
+			// A record of a newer server, say: it must not end those who read in the background.
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("a read panicked: %v\n%s", cause, debug.Stack())
+			}
+		}()
 		result, err = f(&step{ledger: newLedger(tx), now: now})
 		return err
 	})

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
@@ -85,6 +88,67 @@ func TestOpen(t *testing.T) {
 		}
 	})
 
+	for what, lose := range map[string]func(path string) error{
+		"missing": os.Remove,
+		"empty":   func(path string) error { return os.Truncate(path, 0) },
+		"new":     newDatabase,
+	} {
+		t.Run("parts beside a meta.db that is "+what+" are refused and stay", func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s, err := Open(dir, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			acknowledge(t, s, trigger(t, s, 1), "task-1", bytes.Repeat([]byte("x"), InlineBytes+1))
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			meta := filepath.Join(dir, "meta.db")
+			whole, err := os.ReadFile(meta)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := names(t, dir)
+			if err := lose(meta); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // a refusal must not make new what was missing
+				_, err = Open(dir, Options{})
+				if err == nil {
+					t.Fatal("a directory that lost its records was opened")
+				}
+				for _, want := range []string{dir, "(1 of them)", "restore meta.db", "move parts/ away"} {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("the error does not say %q: %v", want, err)
+					}
+				}
+			}
+			if diff := cmp.Diff(before, names(t, dir)); diff != "" || len(before) != 1 {
+				t.Fatalf("parts/ changed:\n%s", diff)
+			}
+			// The first way out that the error names, and all is there again.
+			if err := os.WriteFile(meta, whole, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s = openIn(t, dir, Options{})
+			if got := restored(t, s, 0, 0); len(got) != InlineBytes+1 {
+				t.Errorf("restored %d bytes after meta.db came back", len(got))
+			}
+		})
+	}
+
+	t.Run("an empty meta.db beside no parts is new", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "meta.db"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if id := trigger(t, openIn(t, dir, Options{}), 1); id != 0 {
+			t.Errorf("the first id is %d", id)
+		}
+	})
+
 	t.Run("a record of a newer server does not exist and disturbs nobody", func(t *testing.T) {
 		t.Parallel()
 		s := open(t, Options{})
@@ -112,6 +176,18 @@ func TestOpen(t *testing.T) {
 			t.Errorf("next id = %d, want %d", next, newer+1)
 		}
 	})
+}
+
+// newDatabase puts a database in the place of another as a crash right after its creation leaves it.
+func newDatabase(path string) error {
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		return err
+	}
+	return db.Close()
 }
 
 // names lists parts/.

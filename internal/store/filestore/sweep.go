@@ -57,7 +57,7 @@ func (s *step) isDue(j *job, defaults coordinator.Retention) bool {
 		}
 		return false
 	}
-	return s.now < j.Clock || passed(bucketDeadlines) || passed(bucketCallExpiries) ||
+	return s.now < j.Clock || passed(bucketDeadlines) || passed(bucketImporting) || passed(bucketCallExpiries) ||
 		s.mayEvict(j, j.retention(defaults)) || j.Remains > coordinator.EndedKept || j.derived
 }
 
@@ -68,6 +68,7 @@ func (s *step) sweep(name string, defaults coordinator.Retention) (more bool) {
 		return false
 	}
 	more = s.catchUp(j, sweepStep)
+	more = s.dropImports(j, s.now, sweepStep) || more
 	more = s.retain(j, defaults) || more
 	more = s.forgetCalls(j, sweepStep) || more
 	s.crowded = append(s.crowded, j) // unpinning may have left too many ended ones

@@ -12,6 +12,7 @@ import (
 // Trigger makes a pending checkpoint, or finds the one that an Idempotency-Key made.
 func (s *Store) Trigger(ctx context.Context, call coordinator.TriggerCall) (coordinator.TriggerResult, error) {
 	return mutate(ctx, s, func(st *step) (coordinator.TriggerResult, error) {
+		st.by = call.By
 		return st.trigger(call)
 	})
 }

@@ -10,6 +10,7 @@ import (
 // Update changes labels, description and pin.
 func (s *Store) Update(ctx context.Context, call coordinator.UpdateCall) (coordinator.Checkpoint, error) {
 	return mutate(ctx, s, func(st *step) (coordinator.Checkpoint, error) {
+		st.by = call.By
 		c, err := st.findToChange(call.Job, call.ID, false)
 		if err != nil {
 			return coordinator.Checkpoint{}, err
@@ -26,7 +27,13 @@ func (s *Store) Update(ctx context.Context, call coordinator.UpdateCall) (coordi
 		if call.Pinned != nil && *call.Pinned != c.Pinned {
 			st.pin(c, *call.Pinned)
 		}
+		if call.Repaired && c.Damage != "" {
+			if c.Damage = ""; !c.Pinned {
+				st.joinRetained(c)
+			}
+		}
 		st.bump(c)
+		st.logCheckpoint(c, coordinator.EventUpdated, "")
 		return c.view(st.now), nil
 	})
 }
@@ -48,7 +55,7 @@ func (s *step) pin(c *checkpoint, pinned bool) {
 	case coordinator.StatusCompleted:
 		if pinned {
 			s.leaveRetained(c)
-		} else {
+		} else if c.Damage == "" {
 			s.joinRetained(c)
 		}
 	case coordinator.StatusExpired, coordinator.StatusAborted:

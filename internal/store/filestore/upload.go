@@ -32,8 +32,9 @@ type upload struct {
 	small     []byte
 	file      *os.File // nil while the bytes fit into small
 	size      int64
-	published bool // the file has its final name
-	committed bool // the bytes are the task's part
+	flushed   int64 // of size, that were sent to the disk
+	published bool  // the file has its final name
+	committed bool  // the bytes are the task's part
 	result    coordinator.CommitResult
 	ended     bool
 	expires   int64
@@ -90,6 +91,10 @@ func (u *upload) WriteChunk(_ context.Context, index int, chunk []byte) error {
 	if _, err := u.file.WriteAt(chunk, off); err != nil {
 		return storageError(fmt.Errorf("write a part: %w", err))
 	}
+	if u.size-u.flushed >= flushEvery {
+		u.store.folder.flush(u.file, u.flushed, u.size)
+		u.flushed = u.size
+	}
 	return nil
 }
 
@@ -129,7 +134,7 @@ func (u *upload) Check(ctx context.Context) error {
 func (u *upload) check(ctx context.Context) error {
 	unsettled := false
 	_, err := read(ctx, u.store, func(st *step) (struct{}, error) {
-		c, err := st.find(coordinator.Ref{Job: u.call.Job, ID: u.call.ID}, true)
+		c, err := st.subject(coordinator.Ref{Job: u.call.Job, ID: u.call.ID}, u.call.Import, true)
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -140,7 +145,7 @@ func (u *upload) check(ctx context.Context) error {
 		return err
 	}
 	_, err = free(ctx, u.store, func(st *step) (struct{}, error) {
-		c, err := st.findToChange(u.call.Job, u.call.ID, true)
+		c, err := st.subjectToChange(u.call.Job, u.call.ID, u.call.Import, true)
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -202,6 +207,9 @@ func (u *upload) publish(info coordinator.PartInfo) error {
 	case u.file == nil || u.published:
 		return nil
 	}
+	if u.flushed > 0 { // most of it is on the disk, and the rest takes its turn, too
+		u.store.folder.flush(u.file, u.flushed, u.size)
+	}
 	if err := u.store.folder.publish(u.file, u.name); err != nil {
 		return storageError(err)
 	}
@@ -213,7 +221,7 @@ func (u *upload) publish(info coordinator.PartInfo) error {
 }
 
 func (u *upload) commit(st *step, call coordinator.CommitCall) (coordinator.CommitResult, error) {
-	c, err := st.findToChange(u.call.Job, u.call.ID, true)
+	c, err := st.subjectToChange(u.call.Job, u.call.ID, u.call.Import, true)
 	if err != nil {
 		return coordinator.CommitResult{}, err
 	}

@@ -2,6 +2,8 @@ package filestore
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -128,4 +130,33 @@ func TestUpload(t *testing.T) {
 			t.Error(findings)
 		}
 	})
+}
+
+func TestWhatIsDeletedWhileItsRestoreOpensIsNotDamaged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openIn(t, dir, Options{})
+	id := trigger(t, s, 1)
+	content := bytes.Repeat([]byte("p"), InlineBytes+1)
+	if err := commitUpload(t, begin(t, s, id, "large", content), content); err != nil {
+		t.Fatal(err)
+	}
+	acknowledge(t, s, id, "large", nil)
+	r := &restore{store: s, call: coordinator.RestoreCall{Ref: coordinator.Ref{Job: coordinator.DefaultJob, ID: id}}}
+	if _, err := read(t.Context(), s, func(st *step) (struct{}, error) { return struct{}{}, r.readManifest(st) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "parts", names(t, dir)[0])); err != nil {
+		t.Fatal(err)
+	}
+	damage := r.checkFiles()
+	if got := r.unlessDeleted(t.Context(), damage); coordinator.CodeOf(got) != coordinator.CodeSnapshotDamaged {
+		t.Errorf("a checkpoint without its file: %v", got)
+	}
+	if err := s.Delete(t.Context(), coordinator.DeleteCall{Job: coordinator.DefaultJob, ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.unlessDeleted(t.Context(), damage); coordinator.CodeOf(got) != coordinator.CodeCheckpointDeleted {
+		t.Errorf("a checkpoint that was deleted with its file: %v", got)
+	}
 }

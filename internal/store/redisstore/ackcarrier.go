@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"runtime"
@@ -61,9 +62,11 @@ type ackTrip struct {
 	waiting []*queuedAck
 	groups  []*ackGroup
 	spare   []*ackGroup
+	// parcels are the script calls of the trip, and some more for those to come.
+	parcels []ackParcel
 }
 
-// ackGroup is one call of the script.
+// ackGroup are the calls for one checkpoint, as one call of acknowledge.lua.
 type ackGroup struct {
 	job       string
 	id        int64
@@ -133,6 +136,9 @@ func (t *ackTrip) unload() {
 	}
 	t.spare = append(t.spare, t.groups...)
 	t.groups = t.groups[:0]
+	for i := range t.parcels {
+		t.parcels[i].forget()
+	}
 }
 
 // carry makes the trip, and answers every caller.
@@ -151,7 +157,7 @@ func (s *Store) carry(t *ackTrip) {
 		s.carryAlone(ctx, t.groups[0], false)
 		return
 	}
-	s.carryTogether(ctx, t.groups)
+	s.carryTogether(ctx, t.wrap())
 }
 
 // joinedToken is how long the token of a group is: 80 bits, as Redis keeps it with every
@@ -180,35 +186,80 @@ func (s *Store) carryAlone(ctx context.Context, g *ackGroup, again bool) {
 	s.answer(g, value, again, err)
 }
 
-// carryTogether sends the scripts of several groups in one round trip. Where that leaves one without
-// a reply it is sent again by itself, in the time that is left.
-func (s *Store) carryTogether(ctx context.Context, groups []*ackGroup) {
+// carryTogether sends several script calls in one round trip, or in one to each server of a cluster. A group that
+// this leaves without an answer is sent again, in the time that is left.
+func (s *Store) carryTogether(ctx context.Context, parcels []ackParcel) {
 	ctx, cancel := context.WithTimeout(ctx, callBudget)
 	defer cancel()
 	within, done := context.WithTimeout(ctx, callBudget/2)
 	defer done()
-	pipe := s.client.Pipeline()
-	cmds, clocks := make([]*redis.Cmd, len(groups)), make([]sentMark, len(groups))
-	for i, g := range groups {
+	keys := make([]string, len(parcels))
+	for i := range parcels {
+		keys[i] = parcels[i].job()
+	}
+	err := s.client.spread(within, keys, func(within context.Context, node *redis.Client, at []int) error {
+		s.carryTo(ctx, within, node, parcels, at)
+		return nil
+	})
+	if err == nil {
+		return
+	}
+	// Nobody knows where to, and nothing was sent.
+	var left sync.WaitGroup
+	for i := range parcels {
+		for _, g := range parcels[i].groups {
+			left.Go(func() { s.carryAlone(ctx, g, false) })
+		}
+	}
+	left.Wait()
+}
+
+// carryTo sends the parcels at those places to one server, while within lasts.
+func (s *Store) carryTo(ctx, within context.Context, node *redis.Client, parcels []ackParcel, at []int) {
+	pipe := node.Pipeline()
+	cmds, clocks := make([]*redis.Cmd, len(at)), make([]sentMark, len(at))
+	for i, place := range at {
+		args := parcels[place].call(s)
 		clocks[i].text = s.now()
-		g.args[clockAt] = &clocks[i]
-		cmds[i] = redis.NewCmd(within, g.args...)
+		args[clockAt] = &clocks[i]
+		cmds[i] = redis.NewCmd(within, args...)
 		_ = pipe.Process(within, cmds[i]) // it fails when it is sent, if at all
 	}
+	confirmed := func() error { return nil }
+	if s.minReplicas > 0 {
+		confirmed = s.await(within, pipe, parcels[at[0]].job())
+	}
 	_, _ = pipe.Exec(within) // each command has its own error
+	behind := confirmed()
 	var left sync.WaitGroup
-	for i, g := range groups {
-		err := cmds[i].Err()
-		if err == nil {
-			s.answer(g, cmds[i].Val(), false, nil)
+	var apart []ackParcel
+	for i, place := range at {
+		p, value, err := &parcels[place], cmds[i].Val(), cmp.Or(cmds[i].Err(), behind)
+		if err == nil && len(p.groups) > 1 {
+			apart = s.unwrap(apart, p, value)
 			continue
 		}
-		switch what, refusal := judge(err, clocks[i].written); what {
-		case decided:
-			s.answer(g, nil, false, refusal)
-		case lost, notRun:
-			left.Go(func() { s.carryAlone(ctx, g, what == lost) })
+		what, refusal := decided, error(nil)
+		if err != nil {
+			what, refusal = judge(err, clocks[i].written)
+			s.client.suspect(ctx)
 		}
+		if len(p.groups) > 1 && redis.HasErrorPrefix(err, "NOSCRIPT") {
+			_ = s.form(severalScript).text.Load(ctx, node).Err() // for the next trip: this one does without
+		}
+		for _, g := range p.groups {
+			switch {
+			case what == decided:
+				s.answer(g, value, false, refusal)
+			case len(p.groups) > 1 && what == notRun:
+				apart = append(apart, ackParcel{groups: []*ackGroup{g}})
+			default:
+				left.Go(func() { s.carryAlone(ctx, g, what != notRun) })
+			}
+		}
+	}
+	if len(apart) > 0 {
+		s.carryTogether(ctx, apart)
 	}
 	left.Wait()
 }
@@ -217,8 +268,10 @@ func (s *Store) carryTogether(ctx context.Context, groups []*ackGroup) {
 func (s *Store) answer(g *ackGroup, value any, again bool, err error) {
 	var r reply
 	var acks ackReply
-	if err == nil {
-		r, acks, err = s.receiveAcks(g.job, g.id, g.items, value, again)
+	if err == nil || value != nil {
+		var bad error
+		r, acks, bad = s.receiveAcks(g.job, g.id, g.items, value, again)
+		err = cmp.Or(err, bad)
 	}
 	outcomes := make([]coordinator.AckOutcome, 0, g.items)
 	for _, q := range g.calls {

@@ -52,11 +52,11 @@ func (s *Store) acknowledge(ctx context.Context, call coordinator.AckCall) (coor
 	}
 	a.end()
 	value, again, err := s.send(ctx, acknowledgeScript, repeatable, a.args, false)
-	if err != nil {
+	if value == nil && err != nil {
 		return coordinator.AckResult{}, err
 	}
-	r, acks, err := s.receiveAcks(call.Job, call.ID, len(call.Items), value, again)
-	if err != nil {
+	r, acks, bad := s.receiveAcks(call.Job, call.ID, len(call.Items), value, again)
+	if err = earlier(err, bad); err != nil {
 		return coordinator.AckResult{}, err
 	}
 	if r.word != wordOK {
@@ -72,10 +72,13 @@ func (s *Store) acknowledge(ctx context.Context, call coordinator.AckCall) (coor
 // receiveAcks reads the reply of acknowledge.lua; the outcomes are there where its word is ok.
 func (s *Store) receiveAcks(job string, id int64, items int, value any, again bool) (reply, ackReply, error) {
 	r, err := s.receive(acknowledgeScript, job, value, again)
+	if err == nil && again {
+		err = vanished(acknowledgeScript, r)
+	}
 	if err != nil || r.word != wordOK {
 		return r, ackReply{}, err
 	}
-	s.floors.see(job, id)
+	s.floors.see(job, floor{id: id})
 	acks, err := readAcks(job, id, r.body, items)
 	if err != nil {
 		return r, acks, badReply(acknowledgeScript.verb, r, err)
@@ -97,7 +100,7 @@ type ackArgs struct {
 // begin takes what concerns all items, which add takes then. "" is a new token.
 func (a *ackArgs) begin(s *Store, call coordinator.AckCall, token string, items int) {
 	a.items = 0
-	a.args = append(a.args[:0], "evalsha", acknowledgeScript.hash, 1, s.keys(call.Job).job(), nil,
+	a.args = append(a.args[:0], "evalsha", s.form(acknowledgeScript).hash, 1, s.keys(call.Job).job(), nil,
 		call.ID, orNewToken(token), retentionText(call.Retention), items)
 }
 

@@ -10,6 +10,14 @@ import (
 // writeChunk stores a chunk of an upload. Like a script that reads it may run twice
 // unnoticed, and is sent again until its time is over.
 func (u *upload) writeChunk(ctx context.Context, index int, chunk []byte) error {
+	done, err := u.store.bulk(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if u.failure() != nil {
+		return nil // another chunk has ended the upload meanwhile
+	}
 	value, _, err := u.store.insist(ctx, writeChunkScript.verb, reads, len(chunk), false, func(ctx context.Context) (any, bool, error) {
 		return u.sendChunk(ctx, index, chunk)
 	})
@@ -24,12 +32,16 @@ func (u *upload) writeChunk(ctx context.Context, index int, chunk []byte) error 
 // under the chunk's name, and a SET in the same transaction fills it, which does nothing
 // where there is no such room. sent tells whether the script reached the connection.
 func (u *upload) sendChunk(ctx context.Context, index int, chunk []byte) (value any, sent bool, err error) {
+	keys, sc := u.store.keys(u.call.Job), u.store.form(writeChunkScript)
+	node, err := u.store.client.node(ctx, keys.job())
+	if err != nil {
+		return nil, false, err
+	}
 	clock := &sentMark{text: u.store.now()}
 	send := func(script func(p redis.Pipeliner, keys []string, args []any) *redis.Cmd) (any, error) {
-		keys := u.store.keys(u.call.Job)
 		var room *redis.Cmd
 		var fill *redis.BoolCmd
-		_, err := u.store.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		_, err := node.TxPipelined(ctx, func(p redis.Pipeliner) error {
 			room = script(p, []string{keys.job()}, []any{clock, decimal(u.call.ID), u.call.Token, index, len(chunk)})
 			fill = p.SetXX(ctx, keys.chunk(u.call.ID, u.call.Token, index), chunk, 0)
 			return nil
@@ -37,12 +49,12 @@ func (u *upload) sendChunk(ctx context.Context, index int, chunk []byte) (value 
 		return room.Val(), chunkError(room.Err(), fill.Err(), err)
 	}
 	value, err = send(func(p redis.Pipeliner, keys []string, args []any) *redis.Cmd {
-		return p.EvalSha(ctx, writeChunkScript.text.Hash(), keys, args...)
+		return p.EvalSha(ctx, sc.text.Hash(), keys, args...)
 	})
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		clock.written = false
 		value, err = send(func(p redis.Pipeliner, keys []string, args []any) *redis.Cmd {
-			return writeChunkScript.text.Eval(ctx, p, keys, args...)
+			return sc.text.Eval(ctx, p, keys, args...)
 		})
 	}
 	return value, clock.written, err

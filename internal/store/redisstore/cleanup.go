@@ -15,7 +15,7 @@ func (s *Store) Cleanup(ctx context.Context, call coordinator.CleanupCall) (coor
 	if call.DryRun {
 		how = reads
 	}
-	r, err := s.run(ctx, cleanupScript, how, call.Job, call.Keep, call.Max, flag(call.DryRun))
+	r, err := s.run(ctx, cleanupScript, how, call.Job, call.Keep, call.Max, flag(call.DryRun), call.By)
 	if err != nil {
 		return coordinator.CleanupResult{}, err
 	}

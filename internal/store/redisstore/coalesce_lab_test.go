@@ -27,6 +27,7 @@ func newCrowd(t testing.TB, server *redistest.Server) *crowd {
 	l := newLossyLab(t, server)
 	// Redis forgets no script while the gate counts.
 	l.ok(acknowledgeScript.text.Load(t.Context(), l.redis).Err())
+	l.ok(severalScript.text.Load(t.Context(), l.redis).Err())
 	c := &crowd{lossyLab: l, gate: newGate()}
 	l.store.client.AddHook(c.gate)
 	return c
@@ -36,13 +37,20 @@ func newCrowd(t testing.TB, server *redistest.Server) *crowd {
 type gate struct {
 	mu    sync.Mutex
 	trips []ackTripSeen
+	verbs []string // of the last trip
 	held  map[int]chan struct{}
 }
 
 func newGate() *gate { return &gate{held: map[int]chan struct{}{}} }
 
-// ackTripSeen is how many items each script call of a trip has, by checkpoint.
+// ackTripSeen is how many items each call of a trip has, by checkpoint.
 type ackTripSeen map[int64]int
+
+// add notes the arguments of a call.
+func (s ackTripSeen) add(args []any) {
+	id, _ := args[0].(int64)
+	s[id], _ = args[3].(int)
+}
 
 // DialHook leaves dialing alone.
 func (*gate) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -64,18 +72,25 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 }
 
 func (g *gate) pass(cmds ...redis.Cmder) {
-	seen := ackTripSeen{}
+	seen, verbs := ackTripSeen{}, []string(nil)
 	for _, cmd := range cmds {
-		if verbOf(cmd) != acknowledgeScript.verb {
+		verbs = append(verbs, verbOf(cmd))
+		switch verbs[len(verbs)-1] {
+		case acknowledgeScript.verb:
+			seen.add(cmd.Args()[clockAt+1:])
+		case severalScript.verb:
+			for args := cmd.Args()[clockAt+1:]; len(args) > 0; {
+				n, _ := args[0].(int)
+				seen.add(args[1 : 1+n])
+				args = args[1+n:]
+			}
+		default:
 			return
 		}
-		id, _ := cmd.Args()[clockAt+1].(int64)
-		items, _ := cmd.Args()[clockAt+4].(int)
-		seen[id] = items
 	}
 	g.mu.Lock()
 	opens := g.held[len(g.trips)]
-	g.trips = append(g.trips, seen)
+	g.trips, g.verbs = append(g.trips, seen), verbs
 	g.mu.Unlock()
 	if opens != nil {
 		<-opens
@@ -95,6 +110,13 @@ func (g *gate) seen() []ackTripSeen {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.trips)
+}
+
+// scripts are those of the last trip.
+func (g *gate) scripts() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.verbs
 }
 
 // awaited is a call that runs.

@@ -37,7 +37,7 @@ func TestAcknowledgementsThatWaitGoTogether(t *testing.T) {
 		c.same("reported ends", len(c.heard.sorted("ended")), 1)
 	})
 
-	t.Run("those of several checkpoints in one round trip", func(t *testing.T) {
+	t.Run("those of several checkpoints too, and once more by themselves where one ends or is not there", func(t *testing.T) {
 		t.Parallel()
 		c := newCrowd(t, server)
 		one, two := c.pending(9), c.pending(1)
@@ -53,7 +53,71 @@ func TestAcknowledgementsThatWaitGoTogether(t *testing.T) {
 			"acknowledged 2 pending", "acknowledged 1 completed", "acknowledged 3 pending", "refused 1 completed checkpoint_completed",
 		})
 		c.same("outcomes of none", c.outcomes(gone), []string{"checkpoint_not_found", "checkpoint_not_found"})
-		c.same("trips", c.gate.seen(), []ackTripSeen{{one: 1}, {one: 2, two: 2, 77: 2}})
+		c.same("trips", c.gate.seen(), []ackTripSeen{{one: 1}, {one: 2, two: 2, 77: 2}, {two: 2, 77: 2}})
+	})
+
+	t.Run("those of several jobs in one round trip, as many in a script call as it takes", func(t *testing.T) {
+		t.Parallel()
+		c := newCrowd(t, server)
+		one, two, three := c.pending(5000), c.pending(5000), c.pending(5000)
+		_, release := c.first(one, "a")
+		var calls []*awaited
+		for n := range 7 {
+			for _, id := range []int64{one, two, three} {
+				calls = append(calls, c.queueOne(t.Context(), id, items(tasks(fmt.Sprint("task-", n, "-"), soloItems)...)...))
+			}
+		}
+		job := c.job
+		c.job += "-2"
+		other := c.pending(9)
+		calls = append(calls, c.queueOne(t.Context(), other, items("b")...))
+		c.job = job
+		release()
+		for _, a := range calls {
+			c.await("answer", a.done)
+			c.ok(a.err)
+		}
+		c.same("trips", len(c.gate.seen()), 2)
+		c.same("scripts of the last", c.gate.scripts(), []string{severalScript.verb, acknowledgeScript.verb, acknowledgeScript.verb})
+	})
+
+	t.Run("also those of several checkpoints after Redis has forgotten its scripts", func(t *testing.T) {
+		t.Parallel()
+		own := redistest.Start(t, redistest.Options{Own: true})
+		c := newCrowd(t, own)
+		one, two := c.pending(9), c.pending(9)
+		for n, want := range []int{4, 2} { // with those that were in vain, and without
+			if n == 0 {
+				c.ok(c.redis.ScriptFlush(t.Context()).Err())
+			}
+			before := len(c.gate.seen())
+			task := fmt.Sprint("task-", n)
+			_, release := c.first(one, "first-"+task)
+			calls := append(c.queue(one, items(task)...), c.queue(two, items(task)...)...)
+			release()
+			for _, a := range calls {
+				c.await("answer", a.done)
+				c.ok(a.err)
+			}
+			c.same("trips", len(c.gate.seen())-before, want)
+		}
+		c.same("scripts of the last", c.gate.scripts(), []string{severalScript.verb})
+		c.same("acknowledged", c.acknowledged(two), []string{"task-0", "task-1"})
+	})
+
+	t.Run("and what is wrong with one checkpoint is the matter of that one", func(t *testing.T) {
+		t.Parallel()
+		c := newCrowd(t, server)
+		one, two, three := c.pending(9), c.pending(9), c.pending(9)
+		_, release := c.first(one, "a")
+		c.ok(c.redis.Set(t.Context(), c.keys.acks(two), "of another type", 0).Err())
+		var calls []*awaited
+		for _, id := range []int64{one, two, three} {
+			calls = append(calls, c.queue(id, items("b")...)...)
+		}
+		release()
+		c.same("outcomes", c.outcomes(calls), []string{"acknowledged 2 pending", "internal", "acknowledged 1 pending"})
+		c.same("trips", c.gate.seen(), []ackTripSeen{{one: 1}, {one: 1, two: 1, three: 1}})
 	})
 
 	t.Run("and what is wrong with one is the matter of that one", func(t *testing.T) {

@@ -1,10 +1,12 @@
 package redisstore
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -19,41 +21,43 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Storage {
 		t.Helper()
 		server := redistest.Start(t, redistest.Options{})
-		client := server.Client(t)
-		return storetest.Storage{
-			Replicas: true,
-			Open: func(t testing.TB, options storetest.Options) coordinator.Store {
-				t.Helper()
-				s, err := New(Options{URL: server.URL, KeyPrefix: server.Prefix, Clock: options.Clock, Observer: options.Observer})
-				if err != nil {
-					t.Fatalf("open: %v", err)
-				}
-				return s
-			},
-			Leftovers: func(t testing.TB) []string {
-				t.Helper()
-				return leftovers(t, client, server.Prefix)
-			},
-			Damage: func(t testing.TB, damage storetest.Damage) {
-				t.Helper()
-				damagePart(t, client, newKeyspace(server.Prefix, damage.Job), damage)
-			},
-		}
+		return storageOf(server.Client(t), Options{URL: server.URL, KeyPrefix: server.Prefix}, newKeyspace)
 	})
 }
 
+// storageOf is a storage below a key prefix, for the suite. The client is for what goes around the store.
+func storageOf(client redis.UniversalClient, options Options, keysOf func(prefix, job string) keyspace) storetest.Storage {
+	return storetest.Storage{
+		Replicas: true,
+		Open: func(t testing.TB, o storetest.Options) coordinator.Store {
+			t.Helper()
+			options.Clock, options.Observer = o.Clock, o.Observer
+			s, err := New(options)
+			if err != nil {
+				t.Fatalf("open: %v", err)
+			}
+			return s
+		},
+		Leftovers: func(t testing.TB) []string {
+			t.Helper()
+			return leftoversOf(t, client, options.KeyPrefix, keysOf)
+		},
+		Damage: func(t testing.TB, damage storetest.Damage) {
+			t.Helper()
+			damagePart(t, client, keysOf(options.KeyPrefix, damage.Job), damage)
+		},
+	}
+}
+
 // leftovers lists the keys under a prefix that no record, lease or index accounts for.
-func leftovers(t testing.TB, client *redis.Client, prefix string) []string {
+func leftovers(t testing.TB, client redis.UniversalClient, prefix string) []string {
 	t.Helper()
-	var keys []string
-	scan := client.Scan(t.Context(), 0, prefix+"*", 1000).Iterator()
-	for scan.Next(t.Context()) {
-		keys = append(keys, scan.Val())
-	}
-	if err := scan.Err(); err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(keys)
+	return leftoversOf(t, client, prefix, newKeyspace)
+}
+
+func leftoversOf(t testing.TB, client redis.UniversalClient, prefix string, keysOf func(prefix, job string) keyspace) []string {
+	t.Helper()
+	keys := keysBelow(t, client, prefix)
 	expected := map[string]bool{jobsKey(prefix): true}
 	jobs := append(client.SMembers(t.Context(), jobsKey(prefix)).Val(), coordinator.DefaultJob)
 	// A deleted job has left the list, and its counters and its log stay.
@@ -65,7 +69,7 @@ func leftovers(t testing.TB, client *redis.Client, prefix string) []string {
 	}
 	var left []string
 	for _, job := range jobs {
-		j := jobKeys{TB: t, client: client, keyspace: newKeyspace(prefix, job), expected: expected}
+		j := jobKeys{TB: t, client: client, keyspace: keysOf(prefix, job), expected: expected}
 		left = append(left, j.check()...)
 	}
 	for _, key := range keys {
@@ -76,11 +80,39 @@ func leftovers(t testing.TB, client *redis.Client, prefix string) []string {
 	return left
 }
 
+// keysBelow lists the keys under a prefix in order, on every master of a cluster.
+func keysBelow(t testing.TB, client redis.UniversalClient, prefix string) []string {
+	t.Helper()
+	var mu sync.Mutex
+	var keys []string
+	scan := func(ctx context.Context, node *redis.Client) error {
+		found := node.Scan(ctx, 0, prefix+"*", 1000).Iterator()
+		for found.Next(ctx) {
+			mu.Lock()
+			keys = append(keys, found.Val())
+			mu.Unlock()
+		}
+		return found.Err()
+	}
+	var err error
+	switch c := client.(type) {
+	case *redis.ClusterClient:
+		err = c.ForEachMaster(t.Context(), scan)
+	case *redis.Client:
+		err = scan(t.Context(), c)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 // jobKeys collects the keys that one job may have.
 type jobKeys struct {
 	testing.TB
 	keyspace
-	client   *redis.Client
+	client   redis.UniversalClient
 	expected map[string]bool
 	odd      []string
 }
@@ -94,7 +126,7 @@ func (j *jobKeys) expect(keys ...string) {
 func (j *jobKeys) check() []string {
 	ctx := j.Context()
 	j.expect(j.job(), j.index(), j.pending(), j.deadlines(), j.completed(), j.retained(), j.ended(), j.remains(), j.pinned(), j.attempts(),
-		j.events(), j.stats(), j.samples(), j.restores())
+		j.events(), j.stats(), j.samples(), j.restores(), j.pulse())
 	if token := j.client.HGet(ctx, j.job(), "s_names").Val(); token != "" {
 		j.expect(j.tasks(token))
 	}
@@ -157,7 +189,7 @@ func (j *jobKeys) checkRecord(id, status string) {
 }
 
 // damagePart falsifies a record, or the last chunk of a part.
-func damagePart(t testing.TB, client *redis.Client, keys keyspace, damage storetest.Damage) {
+func damagePart(t testing.TB, client redis.UniversalClient, keys keyspace, damage storetest.Damage) {
 	t.Helper()
 	ctx := t.Context()
 	lastChunk := func() string {

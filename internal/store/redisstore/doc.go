@@ -2,7 +2,7 @@
 //
 // Every change is one Lua script: it validates everything, then writes, and Redis runs
 // it alone, so that any number of servers may share one Redis without talking to each
-// other. All keys of a job share a slot. The scripts are in lua/, one a verb, each under
+// other. All keys of a job share a slot; connect.go finds the server that has it. The scripts are in lua/, one a verb, each under
 // its header; what they share is in the preludes. keys.go lists every key.
 //
 // # Where a snapshot lies

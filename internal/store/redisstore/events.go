@@ -71,10 +71,11 @@ func parseEvent(job, id string, values []any) (coordinator.Event, error) {
 		event.CheckpointID = f.number("id")
 	}
 	event.Status, event.Why = coordinator.Status(f.values["status"]), coordinator.DeletionReason(f.values["why"])
+	event.Pinned = f.values["pinned"] == "1"
 	event.RequiredTaskAcks, event.AcknowledgedTasks = int(f.optional("req")), int(f.optional("acked"))
 	event.Deadline, event.DurationMs = f.optional("deadline"), f.optional("dur")
 	event.Entries, event.Bytes = f.optional("entries"), f.optional("bytes")
-	event.ConsecutiveFailures = int(f.optional("fails"))
+	event.ConsecutiveFailures, event.By = int(f.optional("fails")), f.values["by"]
 	if reason := f.values["reason"]; reason != "" {
 		event.Failure = &coordinator.Failure{
 			Reason: coordinator.FailureReason(reason), TaskID: f.values["task"], Message: f.values["msg"],

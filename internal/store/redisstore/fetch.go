@@ -39,6 +39,7 @@ func (s *Store) fetch(ctx context.Context, what string, read func(context.Contex
 		if fate, refusal := judge(err, true); fate == decided {
 			return refusal
 		}
+		s.client.suspect(ctx)
 		if sleep(within, pause) {
 			continue
 		}
@@ -50,10 +51,28 @@ func (s *Store) fetch(ctx context.Context, what string, read func(context.Contex
 	}
 }
 
-// fetchChunk reads a whole chunk of exactly len(p) bytes straight into p.
+// fetchFrom is fetch from the server that has a key.
+func (s *Store) fetchFrom(ctx context.Context, what, key string, read func(ctx context.Context, node *redis.Client) error) error {
+	return s.fetch(ctx, what, func(ctx context.Context) error {
+		node, err := s.client.node(ctx, key)
+		if err != nil {
+			return err
+		}
+		return read(ctx, node)
+	})
+}
+
+// fetchChunk reads a whole chunk of exactly len(p) bytes straight into p, and the end of the
+// reply behind it where there is capacity: without, that costs a system call more.
 func (s *Store) fetchChunk(ctx context.Context, key string, p []byte) error {
-	return s.fetch(ctx, "read a chunk", func(ctx context.Context) error {
-		n, err := s.client.GetToBuffer(ctx, key, p).Result()
+	done, err := s.bulk(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	room := p[:min(cap(p), len(p)+coordinator.ReadSlack)]
+	return s.fetchFrom(ctx, "read a chunk", key, func(ctx context.Context, node *redis.Client) error {
+		n, err := node.GetToBuffer(ctx, key, room).Result()
 		if err != nil {
 			// go-redis has no error value for it.
 			if strings.Contains(err.Error(), "buffer too small") {
@@ -67,8 +86,13 @@ func (s *Store) fetchChunk(ctx context.Context, key string, p []byte) error {
 
 // fetchRange reads len(p) bytes of a chunk from start.
 func (s *Store) fetchRange(ctx context.Context, key string, p []byte, start int64) error {
-	return s.fetch(ctx, "read a chunk", func(ctx context.Context) error {
-		text, err := s.client.GetRange(ctx, key, start, start+int64(len(p))-1).Result()
+	done, err := s.bulk(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.fetchFrom(ctx, "read a chunk", key, func(ctx context.Context, node *redis.Client) error {
+		text, err := node.GetRange(ctx, key, start, start+int64(len(p))-1).Result()
 		if err != nil {
 			return err
 		}

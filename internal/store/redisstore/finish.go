@@ -15,13 +15,13 @@ var (
 // Complete ends a pending checkpoint as completed.
 func (s *Store) Complete(ctx context.Context, call coordinator.CompleteCall) (coordinator.Checkpoint, error) {
 	return s.change(ctx, completeScript, repeatable, call.Job, call.ID,
-		flag(call.Force), retentionText(call.Retention), orNewToken(call.Token))
+		flag(call.Force), retentionText(call.Retention), orNewToken(call.Token), call.By)
 }
 
 // Abort ends a pending checkpoint as aborted.
 func (s *Store) Abort(ctx context.Context, call coordinator.AbortCall) (coordinator.Checkpoint, error) {
 	return s.change(ctx, abortScript, repeatable, call.Job, call.ID,
-		call.TaskID, decimal(call.Attempt), epochText(call.Epoch), call.Message, orNewToken(call.Token))
+		call.TaskID, decimal(call.Attempt), epochText(call.Epoch), call.Message, orNewToken(call.Token), call.By)
 }
 
 // Extend moves the deadline of a pending checkpoint, never to an earlier time.

@@ -46,8 +46,8 @@ func allKeys(k keyspace) map[string]string {
 		"job": k.job(), "index": k.index(), "pending": k.pending(), "deadlines": k.deadlines(), "completed": k.completed(),
 		"retained": k.retained(), "events": k.events(), "stats": k.stats(), "samples": k.samples(), "restores": k.restores(),
 		"ended": k.ended(), "remains": k.remains(), "pinned": k.pinned(), "attempts": k.attempts(),
-		"uploads": k.uploads(), "stages": k.stages(), "garbage": k.garbage(), "void": k.void(),
-		"repeat": k.repeat(repeatTrigger, "my-key"), "answer": k.answer("token"), "record": k.record(id), "part": k.part(id, "…"), "acks": k.acks(id),
+		"uploads": k.uploads(), "stages": k.stages(), "importing": k.importing(), "garbage": k.garbage(), "void": k.void(), "pulse": k.pulse(),
+		"repeat": k.repeat(repeatTrigger, "my-key"), "answer": k.answer("token"), "record": k.record(id), "adopted": k.adopted(id), "part": k.part(id, "…"), "acks": k.acks(id),
 		"acked": k.acked(id), "unsorted": k.unsorted(id), "parts": k.parts(id), "staged": k.staged(id), "state": k.state(id), "leases": k.leases(id),
 		"upload": k.upload(id, upload), "chunk": k.chunk(id, upload, 12), "tasks": k.tasks(names), "missing": k.missing(names),
 	}
@@ -60,9 +60,12 @@ func TestKeysAreThoseOfTheGoldenFile(t *testing.T) {
 	var got strings.Builder
 	fmt.Fprintf(&got, "%-10s %s\n", "jobs", jobsKey(DefaultKeyPrefix))
 	fmt.Fprintf(&got, "%-10s %s\n", "wake", wakeChannel(DefaultKeyPrefix))
-	for _, job := range []string{coordinator.DefaultJob, "orders"} {
+	for _, job := range []string{coordinator.DefaultJob, "orders", "default on a cluster"} {
 		fmt.Fprintf(&got, "\njob %s\n", job)
 		keys := allKeys(newKeyspace(DefaultKeyPrefix, job))
+		if name, _, onCluster := strings.Cut(job, " "); onCluster {
+			keys = allKeys(taggedKeyspace(DefaultKeyPrefix, name))
+		}
 		for _, name := range slices.Sorted(maps.Keys(keys)) {
 			fmt.Fprintf(&got, "%-10s %s\n", name, keys[name])
 		}

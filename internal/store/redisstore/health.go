@@ -1,11 +1,17 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
@@ -18,76 +24,213 @@ const (
 	WarnPersistenceUnknown = "redis_persistence_unknown"
 	WarnRunIDUnknown       = "redis_run_id_unknown"
 	WarnVersion            = "redis_version"
+	WarnClusterURL         = "redis_cluster_url"
+	WarnClusterPart        = "redis_cluster_part"
+	WarnReplicas           = "redis_replicas"
+	WarnReplicasMissing    = "redis_replicas_missing"
+	WarnReadOnly           = "redis_read_only"
+	WarnFull               = "redis_full"
 )
 
 // warningsLive is after how long the configuration is read again although nothing seems
 // to have happened: CONFIG SET changes it without a trace.
 const warningsLive = time.Minute
 
-// Health pings Redis and gives the warnings about its configuration. That is read at the
-// first call, whenever Redis was away or a connection was made anew, and once a minute.
+// fullPercent is how much of its maxmemory a Redis may use before that is a warning: what it counts
+// comes and goes with its clients, and a part may be large.
+const fullPercent = 95
+
+// Health reaches for the list of jobs and gives the warnings about the servers. Their configuration is read at the
+// first call, whenever Redis was away, a connection was made anew or a server says another thing of its state, and once a
+// minute. A lone server that is a read-only replica is an error, coordinator.ErrTakesNoChanges. A cluster
+// of which only a part answers is a warning: the jobs of the others go on.
 func (s *Store) Health(ctx context.Context) ([]coordinator.Warning, error) {
 	ctx, cancel := context.WithTimeout(ctx, callBudget)
 	defer cancel()
-	err := s.fetch(ctx, "ping", func(ctx context.Context) error { return s.client.Ping(ctx).Err() })
-	if err != nil {
-		return nil, err
-	}
-	s.health.mu.Lock()
-	defer s.health.mu.Unlock()
-	if !s.health.stale.Swap(false) && !s.health.readAt.IsZero() && time.Since(s.health.readAt) < warningsLive {
-		return s.health.warnings, nil
-	}
-	var warnings []coordinator.Warning
-	err = s.fetch(ctx, "info", func(ctx context.Context) error {
-		facts, err := s.facts(ctx)
-		warnings = facts.warnings()
+	states := map[string]string{}
+	err := s.fetchFrom(ctx, "exists", jobsKey(s.prefix), func(ctx context.Context, node *redis.Client) (err error) {
+		states[node.Options().Addr], err = stateOf(ctx, node, func(pipe redis.Pipeliner) redis.Cmder { return pipe.Exists(ctx, jobsKey(s.prefix)) })
 		return err
 	})
 	if err != nil {
-		s.health.stale.Store(true)
 		return nil, err
 	}
-	s.health.readAt, s.health.warnings = time.Now(), warnings
+	masters, silent, err := s.reach(ctx, states)
+	if err != nil {
+		return nil, err
+	}
+	about, err := s.configuration(ctx, masters, states)
+	if err != nil {
+		return nil, err
+	}
+	if s.client.cluster == nil && slices.ContainsFunc(about, func(w coordinator.Warning) bool { return w.Code == WarnReadOnly }) {
+		return nil, coordinator.ErrStoreUnavailable(fmt.Errorf("redis: %w", coordinator.ErrTakesNoChanges))
+	}
+	return slices.Concat(silent, about), nil
+}
+
+// stateOf asks a server for something, and in the same round trip for its state: what tells that its
+// configuration has to be read again. A server that forbids to ask has none.
+func stateOf(ctx context.Context, node *redis.Client, ask func(redis.Pipeliner) redis.Cmder) (state string, err error) {
+	pipe := node.Pipeline()
+	asked, replication, memory := ask(pipe), pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory")
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	if err := asked.Err(); err != nil {
+		return "", err //nolint:wrapcheck // fetch judges it.
+	}
+	var f facts
+	f.read(replication.Val())
+	f.read(memory.Val())
+	return strings.Join([]string{f.role, f.readOnly, f.replicas, f.good, strconv.FormatBool(f.isFull())}, " "), nil
+}
+
+// reach gives the servers of a cluster that answer, and a warning about the others. A lone server is
+// taken to answer. It adds the state of each to states.
+func (s *Store) reach(ctx context.Context, states map[string]string) (reached []*redis.Client, silent []coordinator.Warning, err error) {
+	masters, err := s.client.masters(ctx)
+	if err != nil {
+		return nil, nil, coordinator.ErrStoreUnavailable(err)
+	}
+	if s.client.cluster == nil {
+		return masters, nil, nil
+	}
+	var pings sync.WaitGroup
+	answers, found := make([]error, len(masters)), make([]string, len(masters))
+	for i, node := range masters {
+		pings.Go(func() {
+			within, cancel := context.WithTimeout(ctx, callBudget/2)
+			defer cancel()
+			found[i], answers[i] = stateOf(within, node, func(pipe redis.Pipeliner) redis.Cmder { return pipe.Ping(within) })
+		})
+	}
+	pings.Wait()
+	var away []string
+	for i, node := range masters {
+		if answers[i] == nil {
+			reached = append(reached, node)
+			states[node.Options().Addr] = found[i]
+		} else {
+			away = append(away, node.Options().Addr)
+		}
+	}
+	if len(away) > 0 {
+		slices.Sort(away)
+		silent = append(silent, coordinator.Warning{Code: WarnClusterPart, Detail: fmt.Sprintf(
+			"Of the cluster's masters %s does not answer: the jobs that it has are not available.", strings.Join(away, ", "))})
+	}
+	return reached, silent, nil
+}
+
+// configuration gives the warnings about the servers' configuration, one of each kind. Servers in
+// other states than before are asked again.
+func (s *Store) configuration(ctx context.Context, masters []*redis.Client, states map[string]string) ([]coordinator.Warning, error) {
+	s.health.mu.Lock()
+	defer s.health.mu.Unlock()
+	if !s.health.stale.Swap(false) && maps.Equal(states, s.health.states) && !s.health.readAt.IsZero() && time.Since(s.health.readAt) < warningsLive {
+		return s.health.warnings, nil
+	}
+	var warnings []coordinator.Warning
+	for _, node := range masters {
+		var found facts
+		err := s.fetch(ctx, "info", func(ctx context.Context) (err error) {
+			found, err = factsOf(ctx, node)
+			return err
+		})
+		if err != nil {
+			s.health.stale.Store(true)
+			return nil, err
+		}
+		if s.client.cluster != nil {
+			found.address = " " + node.Options().Addr
+		}
+		for _, warning := range found.warnings(s.client.cluster != nil, s.minReplicas) {
+			if !slices.ContainsFunc(warnings, func(w coordinator.Warning) bool { return w.Code == warning.Code }) {
+				warnings = append(warnings, warning)
+			}
+		}
+	}
+	s.health.readAt, s.health.warnings, s.health.states = time.Now(), warnings, states
 	return warnings, nil
 }
 
 // facts are what the server says about itself; "" is what it does not say.
 type facts struct {
+	// address follows the word Redis in a sentence, "" where there is only one.
+	address        string
 	version, runID string
-	policy         string
-	aof            string
+	mode           string
+	role, readOnly string
+	replicas       string
+	// good are the replicas that min-replicas-to-write counts, and needed is how many that demands; good is "" where it demands none.
+	good, needed string
+	// used, limit and uncounted are bytes: a server refuses what takes memory while used without uncounted is above limit.
+	used, limit, uncounted string
+	policy                 string
+	aof                    string
 	// save are the points of RDB snapshots, and saveKnown tells whether it could be read:
 	// no point at all is the empty string.
 	save      string
 	saveKnown bool
 }
 
-// facts asks the server. What it forbids stays unknown; an error is that it is away.
-func (s *Store) facts(ctx context.Context) (facts, error) {
+// read takes what a section of INFO says.
+func (f *facts) read(text string) {
+	fields := map[string]*string{
+		"redis_version": &f.version, "run_id": &f.runID, "redis_mode": &f.mode,
+		"role": &f.role, "slave_read_only": &f.readOnly, "connected_slaves": &f.replicas, "min_slaves_good_slaves": &f.good,
+		"maxmemory_policy": &f.policy, "used_memory": &f.used, "maxmemory": &f.limit, "mem_not_counted_for_evict": &f.uncounted,
+		"aof_enabled": &f.aof,
+	}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if field := fields[name]; field != nil {
+			*field = value
+		}
+	}
+}
+
+// factsOf asks a server. What it forbids stays unknown; an error is that it is away.
+func factsOf(ctx context.Context, node *redis.Client) (facts, error) {
 	var f facts
-	for section, fields := range map[string]map[string]*string{
-		"server":      {"redis_version": &f.version, "run_id": &f.runID},
-		"memory":      {"maxmemory_policy": &f.policy},
-		"persistence": {"aof_enabled": &f.aof},
-	} {
-		text, err := s.client.Info(ctx, section).Result()
-		if away(err) {
+	pipe := node.Pipeline()
+	sections := []*redis.StringCmd{pipe.Info(ctx, "server"), pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "persistence")}
+	saved, demanded := pipe.ConfigGet(ctx, "save"), pipe.ConfigGet(ctx, "min-replicas-to-write")
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	for _, section := range sections {
+		if err := section.Err(); away(err) {
 			return f, err
 		}
-		for line := range strings.Lines(text) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-			if field := fields[name]; field != nil {
-				*field = value
-			}
+		f.read(section.Val())
+	}
+	for _, setting := range []*redis.MapStringStringCmd{saved, demanded} {
+		if err := setting.Err(); away(err) {
+			return f, err
 		}
 	}
-	saved, err := s.client.ConfigGet(ctx, "save").Result()
-	if away(err) {
-		return f, err
-	}
-	f.save, f.saveKnown = saved["save"]
+	f.save, f.saveKnown = saved.Val()["save"]
+	f.needed = demanded.Val()["min-replicas-to-write"]
 	return f, nil
+}
+
+// isFull tells whether a server that drops nothing has next to no memory left.
+func (f *facts) isFull() bool {
+	limit, _ := strconv.ParseInt(f.limit, 10, 64)
+	used, _ := strconv.ParseInt(f.used, 10, 64)
+	uncounted, _ := strconv.ParseInt(f.uncounted, 10, 64)
+	return limit > 0 && f.policy == "noeviction" && used-uncounted > limit/100*fullPercent
+}
+
+// misses tells whether a server has fewer replicas than its own configuration demands.
+func (f *facts) misses() bool {
+	good, err := strconv.Atoi(f.good)
+	if err != nil {
+		return false
+	}
+	needed, err := strconv.Atoi(f.needed)
+	if err != nil {
+		needed = 1 // it does not tell, and counts them only if it demands any
+	}
+	return good < needed
 }
 
 // away tells an error of the connection, or of a server that is not ready, from one that
@@ -101,10 +244,26 @@ func away(err error) bool {
 }
 
 // warnings are what an operator should change.
-func (f facts) warnings() []coordinator.Warning {
+func (f facts) warnings(asCluster bool, minReplicas int) []coordinator.Warning {
 	var found []coordinator.Warning
 	warn := func(code, detail string, args ...any) {
-		found = append(found, coordinator.Warning{Code: code, Detail: fmt.Sprintf(detail, args...)})
+		text := fmt.Sprintf(detail, args...)
+		found = append(found, coordinator.Warning{Code: code, Detail: "Redis" + f.address + strings.TrimPrefix(text, "Redis")})
+	}
+	if f.mode == "cluster" && !asCluster {
+		warn(WarnClusterURL, "Redis is a node of a cluster, which has the keys of some jobs only. Begin its URL with redis+cluster:// or rediss+cluster://.")
+	}
+	if n, err := strconv.Atoi(f.replicas); err == nil && n < minReplicas {
+		warn(WarnReplicas, "Redis has %d replicas and --redis-min-replicas demands %d: every change is answered not_replicated.", n, minReplicas)
+	}
+	if f.role == "slave" && f.readOnly == "1" {
+		warn(WarnReadOnly, "Redis is a read-only replica: every change is refused. Name its master in --redis, or promote it (REPLICAOF NO ONE).")
+	}
+	if f.misses() {
+		warn(WarnReplicasMissing, "Redis has %s replicas in time and its min-replicas-to-write demands %s: it refuses every change, which is answered store_unavailable.", f.good, cmp.Or(f.needed, "more"))
+	}
+	if f.isFull() {
+		warn(WarnFull, "Redis uses more than %d %% of its maxmemory (%s bytes): what takes memory is answered store_full once there is none left. Delete checkpoints (POST /checkpoints/cleanup), or raise it.", fullPercent, f.limit)
 	}
 	switch f.policy {
 	case "noeviction":

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,6 +80,52 @@ func TestHealth(t *testing.T) {
 		}
 	})
 
+	t.Run("is an error where Redis is a read-only replica, and none again once it is promoted", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t, redistest.Options{Own: true, Config: []string{"--appendonly", "yes"}})
+		s := open(t, server)
+		if diff := cmp.Diff([]string{}, codes(t, s)); diff != "" {
+			t.Fatal(diff)
+		}
+		must(t, server.Client(t).Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err())
+		_, err := s.Health(t.Context())
+		wantCode(t, "health of a replica", err, coordinator.CodeStoreUnavailable)
+		if !errors.Is(err, coordinator.ErrTakesNoChanges) {
+			t.Errorf("the cause is %v", err)
+		}
+		server.Promote(t)
+		if diff := cmp.Diff([]string{}, codes(t, s)); diff != "" {
+			t.Error(diff)
+		}
+	})
+
+	t.Run("warns while Redis refuses changes for want of replicas", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t, redistest.Options{Own: true, Config: []string{"--appendonly", "yes"}})
+		s, client := open(t, server), server.Client(t)
+		for demanded, want := range map[string][]string{"1": {WarnReplicasMissing}, "0": {}} {
+			must(t, client.ConfigSet(t.Context(), "min-replicas-to-write", demanded).Err())
+			if diff := cmp.Diff(want, codes(t, s)); diff != "" {
+				t.Errorf("with min-replicas-to-write %s:\n%s", demanded, diff)
+			}
+		}
+	})
+
+	t.Run("warns while Redis has no memory left", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t, redistest.Options{Own: true, Config: []string{"--appendonly", "yes"}})
+		s, client := open(t, server), server.Client(t)
+		for _, step := range []struct {
+			limit string
+			want  []string
+		}{{"0", []string{}}, {"100kb", []string{WarnFull}}, {"1gb", []string{}}} {
+			must(t, client.ConfigSet(t.Context(), "maxmemory", step.limit).Err())
+			if diff := cmp.Diff(step.want, codes(t, s)); diff != "" {
+				t.Errorf("with maxmemory %s:\n%s", step.limit, diff)
+			}
+		}
+	})
+
 	t.Run("calls unknown what Redis does not tell", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t, redistest.Options{Own: true})
@@ -109,7 +156,7 @@ func TestWarningsOfOldVersions(t *testing.T) {
 		if old {
 			want = []string{WarnVersion}
 		}
-		if diff := cmp.Diff(want, warningCodes(f.warnings())); diff != "" {
+		if diff := cmp.Diff(want, warningCodes(f.warnings(false, 0))); diff != "" {
 			t.Errorf("version %q:\n%s", version, diff)
 		}
 	}

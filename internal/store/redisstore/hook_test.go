@@ -74,6 +74,9 @@ func (tp *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // ProcessPipelineHook counts the commands of a pipeline.
 func (tp *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			tp.take(tp.before, cmd.Name())()
+		}
 		tp.note(cmds...)
 		return next(ctx, cmds)
 	}

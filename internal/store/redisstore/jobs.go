@@ -44,20 +44,20 @@ type keptState struct {
 
 // holds tells whether the state is the job's at a later look. How many are pending changes with
 // the time alone; and after a step back of the clock nothing is certain.
-func (k *keptState) holds(g *glance, now int64) bool {
-	return g.err == nil && k.stamp == g.stamp && k.state.Pending == 0 && k.state.ObservedAt <= now && now < k.until
+func (k *keptState) holds(g *glance) bool {
+	return g.err == nil && k.stamp == g.stamp && k.state.Pending == 0 && k.state.ObservedAt <= g.now && g.now < k.until
 }
 
 // changed gives the jobs that have to be read anew, by their index; the states of the others
 // go into the map.
-func (s *states) changed(names []string, seen look) (map[string]coordinator.JobState, []int) {
+func (s *states) changed(names []string, seen []glance) (map[string]coordinator.JobState, []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	same, changed := make(map[string]coordinator.JobState, len(names)), []int(nil)
 	for i, name := range names {
-		g := &seen.glances[i]
-		if k, known := s.kept[name]; known && k.holds(g, seen.now) {
-			k.state.ObservedAt = seen.now
+		g := &seen[i]
+		if k, known := s.kept[name]; known && k.holds(g) {
+			k.state.ObservedAt = g.now
 			same[name] = k.state
 		} else if g.err != nil || g.exists(name) {
 			changed = append(changed, i)
@@ -84,15 +84,21 @@ func (s *states) keep(states []coordinator.JobState, stamps map[string]string) {
 	s.kept = kept
 }
 
-// Jobs reads the state of every job and raises the floors of ids, which is why every
-// server calls it once a second: what another server gave is known here soon after.
+// Jobs reads the state of every job and raises the floors, which is why every server calls it
+// once a second: what another server gave is known here soon after. Where Redis knows less than
+// this process has seen, it is told.
 func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 	names, err := s.jobNames(ctx)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := s.look(ctx, names)
+	all := append(slices.Clip(names), s.floors.missed(names)...)
+	expected := s.floors.expect(all)
+	seen, err := s.look(ctx, all)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.raise(ctx, all, expected, seen); err != nil {
 		return nil, err
 	}
 	found, changed := s.states.changed(names, seen)
@@ -115,7 +121,7 @@ func (s *Store) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 				damaged[asked[i]] = err
 				continue
 			}
-			found[asked[i]], stamps[asked[i]] = state.JobState, seen.glances[some[i]].stamp
+			found[asked[i]], stamps[asked[i]] = state.JobState, seen[some[i]].stamp
 		}
 	}
 	states := make([]coordinator.JobState, 0, len(found))
@@ -153,33 +159,42 @@ type jobReply struct {
 func (s *Store) askJobs(ctx context.Context, names []string) ([]jobReply, error) {
 	replies := make([]jobReply, len(names))
 	err := s.fetch(ctx, jobStateScript.verb, func(ctx context.Context) error {
-		cmds := make([]*redis.Cmd, len(names))
-		_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, name := range names {
-				cmds[i] = p.EvalSha(ctx, jobStateScript.text.Hash(), []string{s.keys(name).job()}, s.now())
-			}
-			return nil
+		return s.client.spread(ctx, s.jobKeys(names), func(ctx context.Context, node *redis.Client, at []int) error {
+			return s.askJobsOf(ctx, node, names, at, replies)
 		})
-		if redis.HasErrorPrefix(err, "NOSCRIPT") {
-			// The server knows no scripts yet: fetch comes back after the load.
-			return errors.Join(err, jobStateScript.text.Load(ctx, s.client).Err())
-		}
-		if undecided(err) {
-			return err
-		}
-		for i, cmd := range cmds {
-			if undecided(cmd.Err()) {
-				return cmd.Err()
-			}
-			if err := cmd.Err(); err != nil {
-				replies[i].err = coordinator.ErrInternal(fmt.Errorf("redis refused a script: %w", err))
-				continue
-			}
-			replies[i].reply, replies[i].err = parseReply(jobStateScript.verb, names[i], cmd.Val())
+	})
+	return replies, err
+}
+
+// askJobsOf asks one server for those of its jobs that stand at those places of names.
+func (s *Store) askJobsOf(ctx context.Context, node *redis.Client, names []string, at []int, replies []jobReply) error {
+	text := s.form(jobStateScript).text
+	cmds := make([]*redis.Cmd, len(at))
+	_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, place := range at {
+			cmds[i] = p.EvalSha(ctx, text.Hash(), []string{s.keys(names[place]).job()}, s.now())
 		}
 		return nil
 	})
-	return replies, err
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		// The server knows no scripts yet: fetch comes back after the load.
+		return errors.Join(err, text.Load(ctx, node).Err())
+	}
+	if undecided(err) {
+		return err
+	}
+	for i, cmd := range cmds {
+		if undecided(cmd.Err()) {
+			return cmd.Err()
+		}
+		r := &replies[at[i]]
+		if err := cmd.Err(); err != nil {
+			r.err = coordinator.ErrInternal(fmt.Errorf("redis refused a script: %w", err))
+			continue
+		}
+		r.reply, r.err = parseReply(jobStateScript.verb, names[at[i]], cmd.Val())
+	}
+	return nil
 }
 
 // Job reads one job whole. The names of its tasks come by themselves, since a script would
@@ -197,9 +212,10 @@ func (s *Store) Job(ctx context.Context, job string) (coordinator.JobState, erro
 		if err != nil || state.names == "" {
 			return state.JobState, err
 		}
-		err = s.fetch(ctx, "read the names of tasks", func(ctx context.Context) error {
+		names := s.keys(job).tasks(state.names)
+		err = s.fetchFrom(ctx, "read the names of tasks", names, func(ctx context.Context, node *redis.Client) error {
 			var err error
-			state.Settings.Tasks, err = s.client.ZRange(ctx, s.keys(job).tasks(state.names), 0, -1).Result()
+			state.Settings.Tasks, err = node.ZRange(ctx, names, 0, -1).Result()
 			return err
 		})
 		if err != nil {
@@ -219,7 +235,7 @@ type storedJob struct {
 	names string
 }
 
-// jobState reads the job that a reply's body begins with, and raises its floor of ids.
+// jobState reads the job that a reply's body begins with, and raises its floor.
 func (s *Store) jobState(job string, r reply) (storedJob, error) {
 	if len(r.body) == 0 {
 		return storedJob{}, badReply(jobStateScript.verb, r, errWord)
@@ -228,7 +244,7 @@ func (s *Store) jobState(job string, r reply) (storedJob, error) {
 	if err != nil {
 		return storedJob{}, badReply(jobStateScript.verb, r, fmt.Errorf("job %q: %w", job, err))
 	}
-	s.floors.see(job, state.NextID-1)
+	s.floors.see(job, floor{id: state.NextID - 1, epoch: state.Epoch, seq: state.LastEvent.Seq})
 	return state, nil
 }
 

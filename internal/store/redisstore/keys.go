@@ -18,8 +18,11 @@ type keyspace struct {
 }
 
 // keys gives the key names of a job. Other jobs than the default one carry their name as
-// a hash tag, so that all keys of a job share a slot.
+// a hash tag, and on a cluster every job does, so that all keys of a job share a slot.
 func (s *Store) keys(job string) keyspace {
+	if s.client.cluster != nil {
+		return taggedKeyspace(s.prefix, job)
+	}
 	return newKeyspace(s.prefix, job)
 }
 
@@ -27,7 +30,20 @@ func newKeyspace(prefix, job string) keyspace {
 	if job == coordinator.DefaultJob {
 		return keyspace{base: prefix}
 	}
+	return taggedKeyspace(prefix, job)
+}
+
+func taggedKeyspace(prefix, job string) keyspace {
 	return keyspace{base: prefix + "{" + job + "}:"}
+}
+
+// jobKeys are the hashes of some jobs.
+func (s *Store) jobKeys(jobs []string) []string {
+	keys := make([]string, len(jobs))
+	for i, job := range jobs {
+		keys[i] = s.keys(job).job()
+	}
+	return keys
 }
 
 // jobsKey is a SET: the names of all jobs, and perhaps of some that came to nothing; the
@@ -40,9 +56,9 @@ func wakeChannel(prefix string) string { return prefix + "wake" }
 
 // job is a HASH: next (the next id), epoch, ts (the highest timestamp given), clock (an upper
 // bound of the start of everything pending), runid (of the server that gave the last
-// id), evlast (the newest event), evrun (run_id
-// of the server that wrote it), gone ("1" after its deletion), rbytes (restore bytes of retained,
-// absent until somebody needs them), unpins (how often a pin was taken away). What else it has:
+// id), eprun (of the one that gave the epoch), evlast (the newest event), evrun (run_id
+// of the server that wrote it), evfloor (the number that the next event must be above), gone ("1" after its deletion), rbytes (restore bytes of retained,
+// absent until somebody needs them). What else it has:
 //   - configured, srev (the revision) and the settings s_…, see lua/prelude_settings.lua;
 //   - d_tolerate, d_events: what a server said last, for steps that nobody hands its settings to;
 //   - due and sch_…: the schedule, see lua/trigger_due.lua;
@@ -60,10 +76,10 @@ func (k keyspace) pending() string { return k.base + "pending" }
 // deadlines is a ZSET id → deadline (Unix ms): pending checkpoints that can expire.
 func (k keyspace) deadlines() string { return k.base + "deadlines" }
 
-// completed is a ZSET id → id: completed checkpoints; the highest is the latest.
+// completed is a ZSET id → id: completed checkpoints; the highest whose record names no damage is the latest.
 func (k keyspace) completed() string { return k.base + "completed" }
 
-// retained is a ZSET id → id: completed and not pinned, what retention counts.
+// retained is a ZSET id → id: completed, not damaged and not pinned, what retention counts.
 func (k keyspace) retained() string { return k.base + "retained" }
 
 // ended is a ZSET id → id: expired and aborted checkpoints.
@@ -102,6 +118,10 @@ func (k keyspace) uploads() string { return k.base + "uploads" }
 // record names yet.
 func (k keyspace) stages() string { return k.base + "stages" }
 
+// importing is a ZSET id → lease expiry (Unix ms): checkpoints that an import has begun and not
+// finished, see lua/prelude_import.lua.
+func (k keyspace) importing() string { return k.base + "importing" }
+
 // garbage is a ZSET → time added (Unix ms): what the sweep has to unlink, in these forms:
 // "parts:<id>" every part of a checkpoint that is gone or ended uncompleted,
 // "staged:<id>" the parts of a completed one that were never acknowledged,
@@ -110,6 +130,9 @@ func (k keyspace) garbage() string { return k.base + "garbage" }
 
 // void is never written: unlinking it opens the writes of a script at maxmemory.
 func (k keyspace) void() string { return k.base + "void" }
+
+// pulse is a STRING without a value, written where replicas are waited for, see replicas.go. Lives for ever.
+func (k keyspace) pulse() string { return k.base + "pulse" }
 
 // Verbs of repeatable records.
 const (
@@ -138,12 +161,16 @@ func repeatName(verb, key string) string {
 // repeat what it did. Lives for ten seconds, which is longer than anybody asks again.
 func (k keyspace) answer(token string) string { return k.base + "idem:answer:" + token }
 
-// record is a HASH, the checkpoint itself: v ("1" marks it as ours), status, epoch, rev, ts, start,
+// record is a HASH, the checkpoint itself: v ("1" marks it as ours, "import:<token>" as one under import), status, epoch, rev, ts, start,
 // timeout, required, acked, tasks (token of its lists of names, or ""), ended, reason, ftask, fmsg,
 // pinned, labels (JSON), desc, version, entries and bytes (shared state and acknowledged parts),
 // sentries and sbytes (the shared state's share), srev, digest, sdigest, token (of the call that ended
 // it). Lives until retention, a cleanup or a deletion.
 func (k keyspace) record(id int64) string { return k.base + strconv.FormatInt(id, 10) }
+
+// adopted is a HASH like record, of a checkpoint of which the name belongs to another program: it
+// has source besides, the length of what was read there. Lives like record.
+func (k keyspace) adopted(id int64) string { return k.part(id, "adopted") }
 
 func (k keyspace) part(id int64, name string) string { return k.record(id) + ":" + name }
 

@@ -40,7 +40,7 @@ func (s *Store) List(ctx context.Context, call coordinator.ListCall) (coordinato
 		}
 	}
 	if len(found) > 0 {
-		s.floors.see(call.Job, found[0].ID)
+		s.floors.see(call.Job, floor{id: found[0].ID, epoch: found[0].Epoch})
 	}
 	if len(found) <= call.Limit {
 		return coordinator.ListResult{Checkpoints: found, Next: -1}, nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
@@ -16,9 +18,9 @@ import (
 // that exist; what cannot be a job is left out.
 func (s *Store) jobNames(ctx context.Context) ([]string, error) {
 	var names []string
-	err := s.fetch(ctx, "list jobs", func(ctx context.Context) error {
+	err := s.fetchFrom(ctx, "list jobs", jobsKey(s.prefix), func(ctx context.Context, node *redis.Client) error {
 		var err error
-		names, err = s.client.SMembers(ctx, jobsKey(s.prefix)).Result()
+		names, err = node.SMembers(ctx, jobsKey(s.prefix)).Result()
 		return err
 	})
 	if err != nil {
@@ -35,8 +37,8 @@ func (s *Store) jobNames(ctx context.Context) ([]string, error) {
 func (s *Store) register(ctx context.Context, job string) error {
 	ctx, cancel := context.WithTimeout(ctx, callBudget)
 	defer cancel()
-	return s.fetch(ctx, "register_job", func(ctx context.Context) error {
-		return s.client.SAdd(ctx, jobsKey(s.prefix), job).Err()
+	return s.fetchFrom(ctx, "register_job", jobsKey(s.prefix), func(ctx context.Context, node *redis.Client) error {
+		return node.SAdd(ctx, jobsKey(s.prefix), job).Err()
 	})
 }
 
@@ -50,8 +52,8 @@ func (s *Store) registerMade(ctx context.Context, job string) {
 
 // unlist takes a deleted job of which nothing waits for the sweep out of the list.
 func (s *Store) unlist(ctx context.Context, job string) error {
-	err := s.fetch(ctx, "unlist_job", func(ctx context.Context) error {
-		return s.client.SRem(ctx, jobsKey(s.prefix), job).Err()
+	err := s.fetchFrom(ctx, "unlist_job", jobsKey(s.prefix), func(ctx context.Context, node *redis.Client) error {
+		return node.SRem(ctx, jobsKey(s.prefix), job).Err()
 	})
 	if err != nil {
 		return err
@@ -70,9 +72,9 @@ func (s *Store) unlist(ctx context.Context, job string) error {
 // needsListing tells whether there is a job, or anything of one for the sweep.
 func (s *Store) needsListing(ctx context.Context, job string) (bool, error) {
 	keys, waiting := s.keys(job), int64(0)
-	err := s.fetch(ctx, "read what is left of a job", func(ctx context.Context) error {
+	err := s.fetchFrom(ctx, "read what is left of a job", keys.job(), func(ctx context.Context, node *redis.Client) error {
 		var err error
-		waiting, err = s.client.Exists(ctx, keys.garbage(), keys.uploads(), keys.stages()).Result()
+		waiting, err = node.Exists(ctx, keys.garbage(), keys.uploads(), keys.stages()).Result()
 		return err
 	})
 	if err != nil {
@@ -82,5 +84,5 @@ func (s *Store) needsListing(ctx context.Context, job string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return waiting > 0 || seen.glances[0].exists(job), nil
+	return waiting > 0 || seen[0].exists(job), nil
 }

@@ -18,22 +18,20 @@ const lookStep = 500
 // [Store.Jobs] answers and that gives the sweep something to do: what begins, ends or goes is an
 // event (evlast), settings have a revision, a schedule moves its due. What only takes time, such
 // as a lease, is not among it. ts tells a job from another one after Redis was emptied.
-var lookFields = []string{"next", "epoch", "gone", "evlast", "srev", "due", "ts", "unpins"}
-
-// look is what a glance at many jobs found, in the order of their names.
-type look struct {
-	now     int64
-	glances []glance
-}
+var lookFields = []string{"next", "epoch", "gone", "evlast", "srev", "due", "ts"}
 
 // glance is a job as one plain command sees it.
 type glance struct {
+	// now is the clock of the server that has the job.
+	now int64
 	// stamp is the same while the fields are.
 	stamp string
 	// known is whether the job ever was there, gone whether it was deleted since.
 	known, gone bool
 	// next is the job's next id, 0 where the hash has none.
-	next int64
+	next, epoch int64
+	// seq is the number of the newest event.
+	seq int64
 	// err is Redis' refusal to read this very job.
 	err error
 }
@@ -44,32 +42,34 @@ func (g *glance) exists(job string) bool {
 }
 
 // look reads what tells whether jobs have changed, at a fraction of the cost of their scripts,
-// and raises the floors of ids.
-func (s *Store) look(ctx context.Context, names []string) (look, error) {
-	found := look{glances: make([]glance, 0, len(names))}
-	if s.clock != nil {
-		found.now = s.clock()
-	}
+// and raises the floors of the jobs. The glances are in the order of the names.
+func (s *Store) look(ctx context.Context, names []string) ([]glance, error) {
+	found := make([]glance, 0, len(names))
 	for some := range slices.Chunk(names, lookStep) {
+		glances := make([]glance, len(some))
 		err := s.fetch(ctx, "look at jobs", func(ctx context.Context) error {
-			return s.lookAt(ctx, some, &found)
+			return s.client.spread(ctx, s.jobKeys(some), func(ctx context.Context, node *redis.Client, at []int) error {
+				return s.lookAt(ctx, node, some, at, glances)
+			})
 		})
 		if err != nil {
-			return look{}, err
+			return nil, err
 		}
+		found = append(found, glances...)
 	}
 	return found, nil
 }
 
-func (s *Store) lookAt(ctx context.Context, names []string, found *look) error {
+// lookAt looks at those jobs of one server that stand at those places of names.
+func (s *Store) lookAt(ctx context.Context, node *redis.Client, names []string, at []int, glances []glance) error {
 	var clock *redis.TimeCmd
-	cmds := make([]*redis.SliceCmd, len(names))
-	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		if found.now == 0 {
+	cmds := make([]*redis.SliceCmd, len(at))
+	_, err := node.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		if s.clock == nil {
 			clock = pipe.Time(ctx)
 		}
-		for i, name := range names {
-			cmds[i] = pipe.HMGet(ctx, s.keys(name).job(), lookFields...)
+		for i, place := range at {
+			cmds[i] = pipe.HMGet(ctx, s.keys(names[place]).job(), lookFields...)
 		}
 		return nil
 	})
@@ -77,24 +77,26 @@ func (s *Store) lookAt(ctx context.Context, names []string, found *look) error {
 	if undecided(err) {
 		return err
 	}
-	glances := make([]glance, len(names))
+	var now int64
+	switch {
+	case clock == nil:
+		now = s.clock()
+	case clock.Err() != nil:
+		return clock.Err()
+	default:
+		now = clock.Val().UnixMilli()
+	}
 	for i, cmd := range cmds {
 		if undecided(cmd.Err()) {
 			return cmd.Err()
 		}
-		glances[i] = glanceOf(cmd)
-		if next := glances[i].next; next > 0 {
-			s.floors.see(names[i], next-1)
+		g := glanceOf(cmd)
+		g.now = now
+		if glances[at[i]] = g; g.known {
+			s.floors.see(names[at[i]], floor{id: g.next - 1, epoch: g.epoch, seq: g.seq})
+			s.floors.settle(names[at[i]], g.gone)
 		}
 	}
-	if clock != nil {
-		now, err := clock.Result()
-		if err != nil {
-			return err
-		}
-		found.now = now.UnixMilli()
-	}
-	found.glances = append(found.glances, glances...)
 	return nil
 }
 
@@ -120,9 +122,15 @@ func glanceOf(cmd *redis.SliceCmd) glance {
 		}
 		stamp.WriteByte('|')
 	}
-	first, _ := values[0].(string)
-	next, _ := strconv.ParseInt(first, 10, 64)
+	number := func(at int) int64 {
+		text, _ := values[at].(string)
+		n, _ := strconv.ParseInt(text, 10, 64)
+		return max(n, 0)
+	}
+	event, _ := values[3].(string)
+	newest, _ := parseEventID(event) // one that cannot be read is nobody's floor
 	return glance{
-		stamp: stamp.String(), next: max(next, 0), known: values[0] != nil || values[1] != nil, gone: values[2] == "1",
+		stamp: stamp.String(), next: number(0), epoch: number(1), seq: newest.Seq,
+		known: values[0] != nil || values[1] != nil, gone: values[2] == "1",
 	}
 }

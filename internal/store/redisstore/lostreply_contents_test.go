@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -20,21 +21,29 @@ func contentsOf(t testing.TB, client *redis.Client, prefix string) contents {
 	var keys []string
 	scan := client.Scan(ctx, 0, prefix+"*", 10_000).Iterator()
 	for scan.Next(ctx) {
+		if strings.Contains(scan.Val(), "idem:answer:") {
+			continue // it is gone after ten seconds, which a busy machine may well need
+		}
 		keys = append(keys, scan.Val())
 	}
 	if err := scan.Err(); err != nil {
 		t.Fatalf("SCAN: %v", err)
 	}
+	kinds := make([]*redis.StatusCmd, len(keys))
+	pipelined(t, client, func(p redis.Pipeliner) {
+		for i, key := range keys {
+			kinds[i] = p.Type(ctx, key)
+		}
+	})
+	values := make([]func() any, len(keys))
+	pipelined(t, client, func(p redis.Pipeliner) {
+		for i, key := range keys {
+			values[i] = valueOf(ctx, p, key, kinds[i].Val())
+		}
+	})
 	found := contents{}
-	for _, key := range keys {
-		if strings.Contains(key, "idem:answer:") {
-			continue // it is gone after ten seconds, which a busy machine may well need
-		}
-		value, err := valueOf(t, client, key)
-		if err != nil {
-			t.Fatalf("read %s: %v", key, err)
-		}
-		found[strings.TrimPrefix(key, prefix)] = value
+	for i, key := range keys {
+		found[strings.TrimPrefix(key, prefix)] = values[i]()
 	}
 	found.forgetRuns()
 	for key, value := range found {
@@ -68,28 +77,36 @@ func (c contents) forgetRuns() {
 	}
 }
 
-// valueOf reads a value of any type that a store writes.
-func valueOf(t testing.TB, client *redis.Client, key string) (any, error) {
+// pipelined sends what fill queues in one round trip, which matters where everything is read
+// thousands of times.
+func pipelined(t testing.TB, client *redis.Client, fill func(p redis.Pipeliner)) {
 	t.Helper()
-	ctx := t.Context()
-	kind, err := client.Type(ctx, key).Result()
-	if err != nil {
-		return nil, err
+	if _, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error { fill(p); return nil }); err != nil {
+		t.Fatalf("read what is stored: %v", err)
 	}
+}
+
+// valueOf queues the reading of a value of any type that a store writes; the value can be had
+// when the pipeline is through.
+func valueOf(ctx context.Context, p redis.Pipeliner, key, kind string) func() any {
 	switch kind {
 	case "hash":
-		return client.HGetAll(ctx, key).Result()
+		read := p.HGetAll(ctx, key)
+		return func() any { return read.Val() }
 	case "zset":
-		return client.ZRangeWithScores(ctx, key, 0, -1).Result()
+		read := p.ZRangeWithScores(ctx, key, 0, -1)
+		return func() any { return read.Val() }
 	case "stream":
-		return client.XRange(ctx, key, "-", "+").Result()
+		read := p.XRange(ctx, key, "-", "+")
+		return func() any { return read.Val() }
 	case "list":
-		return client.LRange(ctx, key, 0, -1).Result()
+		read := p.LRange(ctx, key, 0, -1)
+		return func() any { return read.Val() }
 	case "set":
-		members, err := client.SMembers(ctx, key).Result()
-		slices.Sort(members)
-		return members, err
+		read := p.SMembers(ctx, key)
+		return func() any { return slices.Sorted(slices.Values(read.Val())) }
 	default:
-		return client.Get(ctx, key).Result()
+		read := p.Get(ctx, key)
+		return func() any { return read.Val() }
 	}
 }

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -25,6 +24,8 @@ type lossyLab struct {
 	wire  *wire
 	store *Store
 	heard *hearsay
+	// run is the server's run_id when the lab was made.
+	run string
 	// tokens counts the calls that arranged something, so that two runs use the same tokens.
 	tokens int
 }
@@ -32,20 +33,40 @@ type lossyLab struct {
 // newLossyLab makes a lab with keys of its own.
 func newLossyLab(t testing.TB, server *redistest.Server) *lossyLab {
 	t.Helper()
-	own := *server
-	own.Prefix = "test-" + strings.ToLower(rand.Text()[:12]) + ":"
-	l := &lossyLab{lab: labOn(t, &own, "orders"), heard: new(hearsay)}
-	l.wire = newWire(t, &own, l.redis)
-	s, err := New(Options{
-		URL: l.wire.url(&own), KeyPrefix: own.Prefix, Observer: l.heard, Clock: func() int64 { return l.now },
-	})
+	l := newKeysOn(t, server)
+	l.wire = newWire(t, l.server, l.redis)
+	l.connect(l.wire.url(l.server))
+	return l
+}
+
+// newCalmLab makes one whose commands are counted and noted too, but without the proxy that
+// makes faults happen: there are hundreds of them in tests without any.
+func newCalmLab(t testing.TB, server *redistest.Server) *lossyLab {
+	t.Helper()
+	l := newKeysOn(t, server)
+	l.wire = &wire{TB: t, redis: l.redis, what: noFault}
+	l.connect(l.server.URL)
+	return l
+}
+
+func newKeysOn(t testing.TB, server *redistest.Server) *lossyLab {
+	t.Helper()
+	l := &lossyLab{lab: labOn(t, server.Apart(t), "orders"), heard: new(hearsay)}
+	info, err := l.redis.InfoMap(l.Context(), "server").Result()
+	l.ok(err)
+	l.run = info["Server"]["run_id"]
+	return l
+}
+
+func (l *lossyLab) connect(url string) {
+	l.Helper()
+	s, err := New(Options{URL: url, KeyPrefix: l.server.Prefix, Observer: l.heard, Clock: func() int64 { return l.now }})
 	l.ok(err)
 	l.Cleanup(func() { l.ok(s.Close()) })
 	s.client.AddHook(l.wire)
 	l.store = s
 	// The sweep sends its scripts one by one to a server that does not know them.
 	l.ok(sweepScript.text.Load(l.Context(), l.redis).Err())
-	return l
 }
 
 // begin forgets what was reported, and sees to it that the next command finds a connection.
@@ -72,9 +93,20 @@ func (l *lossyLab) cutOff() {
 	}
 }
 
+// contents is what the lab's keys hold, with the server's run_id as "this run": what one
+// server holds is compared with what another does.
 func (l *lossyLab) contents() contents {
 	l.Helper()
-	return contentsOf(l.TB, l.redis, l.server.Prefix)
+	found := contentsOf(l.TB, l.redis, l.server.Prefix)
+	for _, value := range found {
+		fields, _ := value.(map[string]string)
+		for name, text := range fields {
+			if text == l.run {
+				fields[name] = "this run"
+			}
+		}
+	}
+	return found
 }
 
 // hearsay is what a store has reported, in order.

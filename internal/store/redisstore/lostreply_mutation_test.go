@@ -386,6 +386,10 @@ func restores() []mutation {
 			source := l.restoring(l.completed())
 			return func(ctx context.Context) (any, error) { return nil, source.Release(ctx) }
 		}},
+		{name: "mark a checkpoint as damaged", arrange: func(l *lossyLab) call {
+			damage := coordinator.DamageCall{Job: l.job, ID: l.completed(), What: "the shared state", By: "ada"}
+			return func(ctx context.Context) (any, error) { return nil, l.store.MarkDamaged(ctx, damage) }
+		}},
 		{name: "save a digest", arrange: func(l *lossyLab) call {
 			ref := l.ref(l.completed())
 			return func(ctx context.Context) (any, error) { return nil, l.store.SaveDigest(ctx, ref, digestOf("manifest")) }

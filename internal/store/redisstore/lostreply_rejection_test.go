@@ -20,6 +20,8 @@ import (
 type rejection struct {
 	name   string
 	config []string
+	// reads is that it answers them so, too.
+	reads  bool
 	impose func(t testing.TB, server *redistest.Server, client *redis.Client)
 	lift   func(ctx context.Context, client *redis.Client) error
 }
@@ -31,6 +33,28 @@ func rejectionsOf(t testing.TB) []rejection {
 		{
 			// A failover has made the server a replica of one that is not there.
 			name: "READONLY", config: []string{"--appendonly", "no"},
+			impose: func(t testing.TB, _ *redistest.Server, client *redis.Client) {
+				t.Helper()
+				must(t, client.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err())
+			},
+			lift: func(ctx context.Context, client *redis.Client) error {
+				return client.Do(ctx, "REPLICAOF", "NO", "ONE").Err()
+			},
+		},
+		{
+			// The server has fewer replicas than it is told to have.
+			name: "NOREPLICAS", config: []string{"--appendonly", "no"},
+			impose: func(t testing.TB, _ *redistest.Server, client *redis.Client) {
+				t.Helper()
+				must(t, client.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
+			},
+			lift: func(ctx context.Context, client *redis.Client) error {
+				return client.ConfigSet(ctx, "min-replicas-to-write", "0").Err()
+			},
+		},
+		{
+			// The server has become a replica, and has not heard of its master yet.
+			name: "MASTERDOWN", config: []string{"--replica-serve-stale-data", "no"}, reads: true,
 			impose: func(t testing.TB, _ *redistest.Server, client *redis.Client) {
 				t.Helper()
 				must(t, client.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err())
@@ -54,7 +78,7 @@ func rejectionsOf(t testing.TB) []rejection {
 		},
 		{
 			// The server has restarted and reads its file, slowly.
-			name: "LOADING", config: []string{
+			name: "LOADING", reads: true, config: []string{
 				"--save", "900 1", "--rdbcompression", "no", "--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024",
 			},
 			impose: func(t testing.TB, server *redistest.Server, client *redis.Client) {
@@ -85,10 +109,11 @@ func TestAServerThatRejectsWrites(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			server := redistest.Start(t, redistest.Options{Config: r.config})
 			client := server.Client(t)
+			newCalmLab(t, server).loadScripts()
 			var all []*stranded
 			for _, m := range mutations() {
-				u := watch(newLossyLab(t, server), m)
-				l := newLossyLab(t, server)
+				u := watchedOnce(t, m)
+				l := newCalmLab(t, server)
 				all = append(all, &stranded{lossyLab: l, mutation: m, undisturbed: u, call: m.arrange(l)})
 			}
 			r.impose(t, server, client)
@@ -117,7 +142,7 @@ func (s *stranded) checkRejected(r rejection) {
 	if slices.ContainsFunc(s.got.commands, command.unanswered) {
 		s.Skip("this machine is too busy: Redis did not even reject an attempt in time")
 	}
-	if r.name != "LOADING" && cmp.Equal(s.steps[0], s.steps[len(s.steps)-1]) {
+	if !r.reads && cmp.Equal(s.steps[0], s.steps[len(s.steps)-1]) {
 		s.same("the refusal", s.got.err, s.err) // it writes nothing
 	} else {
 		s.refused(s.got.err, coordinator.CodeStoreUnavailable)
@@ -138,6 +163,7 @@ func TestAServerThatRejectsWritesForAMoment(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Options{Config: r.config})
 			client := server.Client(t)
+			newCalmLab(t, server).loadScripts()
 			for _, m := range mutations() {
 				if m.name == "acknowledge with a part" || m.name == "delete a pending one" {
 					t.Run(m.name, func(t *testing.T) { rejectForAMoment(t, r, server, client, m) })
@@ -149,8 +175,8 @@ func TestAServerThatRejectsWritesForAMoment(t *testing.T) {
 
 func rejectForAMoment(t *testing.T, r rejection, server *redistest.Server, client *redis.Client, m mutation) {
 	t.Helper()
-	u := watch(newLossyLab(t, server), m)
-	l := newLossyLab(t, server)
+	u := watchedOnce(t, m)
+	l := newCalmLab(t, server)
 	c := m.arrange(l)
 	r.impose(t, server, client)
 	l.cutOff()

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ func TestAnAttemptThatArrivesLate(t *testing.T) {
 	for _, m := range mutations() {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLossyLab(t, server)
+			l := newCalmLab(t, server)
 			u := watch(l, m)
 			for at, sent := range u.commands {
 				if scripts[sent.verb] == nil || slices.Contains(onceVerbs, sent.verb) {
@@ -40,7 +41,7 @@ func TestACallThatIsMadeTwiceIsReportedOnce(t *testing.T) {
 	for _, m := range slices.Concat(triggers(), recoveries(), acknowledgements(), ends(), schedules()) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLossyLab(t, server)
+			l := newCalmLab(t, server)
 			c := m.arrange(l)
 			first := l.fail(c, noFault, -1)
 			ended, deleted := l.heard.sorted("ended"), l.heard.sorted("deleted")
@@ -127,6 +128,43 @@ func TestATriggerThatGaveUpBetweenItsStepsLeavesNothing(t *testing.T) {
 			l.now += stageLeaseMs + 1
 			l.ok(l.store.Sweep(t.Context(), coordinator.SweepCall{}))
 			l.same("left over", leftovers(t, l.redis, l.server.Prefix), []string(nil))
+		})
+	}
+}
+
+// What a call did may be gone before it is sent again, and what would tell with it.
+func TestACallWhoseCheckpointIsDeletedBeforeItsRepeatIsOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	for name, end := range map[string]func(l *lossyLab, id int64) error{
+		"acknowledge": func(l *lossyLab, id int64) error {
+			_, err := l.store.Acknowledge(l.Context(), coordinator.AckCall{Job: l.job, ID: id, Token: "call", Items: []coordinator.AckItem{{TaskID: "a"}}})
+			return err
+		},
+		"complete": func(l *lossyLab, id int64) error {
+			_, err := l.store.Complete(l.Context(), coordinator.CompleteCall{Job: l.job, ID: id, Force: true, Token: "call"})
+			return err
+		},
+		"abort": func(l *lossyLab, id int64) error {
+			_, err := l.store.Abort(l.Context(), coordinator.AbortCall{Job: l.job, ID: id, Token: "call"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLossyLab(t, server)
+			id := l.pending(2)
+			others := labOn(t, l.server, l.job).store()
+			deletion := sync.OnceFunc(func() {
+				l.ok(others.Delete(l.Context(), coordinator.DeleteCall{Job: l.job, ID: id}))
+			})
+			l.wire.after = func(int) { deletion() }
+			l.begin(replyLost, 0)
+			err := end(l, id)
+			l.wire.heal()
+			l.refused(err, coordinator.CodeOutcomeUnknown)
+			l.begin(noFault, -1)
+			l.refused(end(l, id), coordinator.CodeCheckpointDeleted)
 		})
 	}
 }

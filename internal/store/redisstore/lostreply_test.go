@@ -75,6 +75,36 @@ func watch(l *lossyLab, m mutation) undisturbed {
 	return u
 }
 
+// watching is a mutation that the first test watches that asks what it comes to.
+type watching struct {
+	once sync.Once
+	undisturbed
+}
+
+// watchings has one for each mutation, by its name.
+var watchings = sync.OnceValue(func() map[string]*watching {
+	all := map[string]*watching{}
+	for _, m := range mutations() {
+		if all[m.name] != nil {
+			panic("two mutations are named " + m.name)
+		}
+		all[m.name] = new(watching)
+	}
+	return all
+})
+
+// watchedOnce gives what the mutation comes to without a fault: the same for every test, so that
+// all of them hold what they see against one run of it on the shared server.
+func watchedOnce(t testing.TB, m mutation) undisturbed {
+	t.Helper()
+	w := watchings()[m.name]
+	w.once.Do(func() { w.undisturbed = watch(newCalmLab(t, redistest.Start(t, redistest.Options{})), m) })
+	if len(w.steps) == 0 {
+		t.Fatalf("%s has failed without a fault, in the test that watched it", m.name)
+	}
+	return w.undisturbed
+}
+
 // The reply of each command of each mutating call is lost, one by one. Or the connection
 // closes before Redis has seen the command: nobody can tell that from a lost reply, but
 // nothing may then be missing that was answered.
@@ -103,7 +133,7 @@ func TestALostReplyOfAForgottenScript(t *testing.T) {
 // eachCommand lets the faults happen to each command of a mutation.
 func eachCommand(t *testing.T, server *redistest.Server, m mutation, faults ...fault) {
 	t.Helper()
-	u := watch(newLossyLab(t, server), m)
+	u := watchedOnce(t, m)
 	for at, sent := range u.commands {
 		for _, what := range faults {
 			if what == forgotten && scripts[sent.verb] == nil {
@@ -186,7 +216,7 @@ func TestRepliesThatStayAway(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	var all []*stranded
 	for _, m := range mutations() {
-		u := watch(newLossyLab(t, server), m)
+		u := watchedOnce(t, m)
 		strand := func(what fault, at int) {
 			l := newLossyLab(t, server)
 			all = append(all, &stranded{lossyLab: l, mutation: m, undisturbed: u, what: what, at: at, call: m.arrange(l)})

@@ -51,7 +51,7 @@ var toxics = map[fault]string{
 // counts commands and lets the fault happen at exactly one of them.
 type wire struct {
 	testing.TB
-	proxy *toxiproxy.Proxy
+	proxy *toxiproxy.Proxy // nil where nothing is to happen
 	redis *redis.Client
 
 	// after, if set, is called when a counted command is through, with its number.
@@ -117,7 +117,7 @@ func (w *wire) heal() []command {
 	w.counting, w.what = false, noFault
 	commands := w.commands
 	w.commands = nil
-	if w.proxy.Toxics.GetToxic("fault") != nil {
+	if w.proxy != nil && w.proxy.Toxics.GetToxic("fault") != nil {
 		w.lift()
 	}
 	return commands

@@ -118,36 +118,46 @@ func (o *restore) addPart(task, ackText, partText string) error {
 
 func partOf(task string) string { return fmt.Sprintf("the part of task %q", task) }
 
-// checkChunks checks the lengths of the first and the last chunk of the parts from number
-// first on, in one round trip.
+// expectedChunk is a chunk of part number part, and how many bytes it should have.
+type expectedChunk struct {
+	name   string
+	part   int
+	length int64
+}
+
+// checkChunks checks the lengths of all chunks of the parts from number first on, as many as a
+// page in one round trip: what a recovery names should be there to its end.
 func (o *restore) checkChunks(ctx context.Context, first int) error {
-	type expectation struct {
-		part   int
-		length int64
-	}
 	keys := o.store.keys(o.checkpoint.Job)
-	var names []string
-	var expected []expectation
+	var expected []expectedChunk
 	for i := first; i < len(o.parts); i++ {
 		part := o.parts[i]
 		if part.Shared || part.Bytes == 0 {
 			continue
 		}
-		last := chunksOf(part.Bytes) - 1
-		for _, chunk := range slices.Compact([]int{0, last}) {
-			names = append(names, keys.chunk(o.checkpoint.ID, o.uploads[i], chunk))
-			expected = append(expected, expectation{part: i, length: chunkLength(part.Bytes, chunk)})
+		for chunk := range chunksOf(part.Bytes) {
+			if len(expected) == manifestPage {
+				if err := o.checkLengths(ctx, keys.job(), expected); err != nil {
+					return err
+				}
+				expected = expected[:0]
+			}
+			expected = append(expected, expectedChunk{keys.chunk(o.checkpoint.ID, o.uploads[i], chunk), i, chunkLength(part.Bytes, chunk)})
 		}
 	}
-	if len(names) == 0 {
+	return o.checkLengths(ctx, keys.job(), expected)
+}
+
+func (o *restore) checkLengths(ctx context.Context, job string, expected []expectedChunk) error {
+	if len(expected) == 0 {
 		return nil
 	}
 	var lengths []*redis.IntCmd
-	err := o.store.fetch(ctx, "check chunks", func(ctx context.Context) error {
+	err := o.store.fetchFrom(ctx, "check chunks", job, func(ctx context.Context, node *redis.Client) error {
 		lengths = lengths[:0]
-		_, err := o.store.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, name := range names {
-				lengths = append(lengths, p.StrLen(ctx, name))
+		_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, chunk := range expected {
+				lengths = append(lengths, p.StrLen(ctx, chunk.name))
 			}
 			return nil
 		})

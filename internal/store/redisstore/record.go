@@ -58,7 +58,7 @@ func parseCheckpoint(job string, now int64, view any) (coordinator.Checkpoint, e
 		RequiredTaskAcks: int(f.number("required")), AcknowledgedTasks: int(f.number("acked")),
 		NamedTasks: f.values["tasks"] != "", EndedAt: f.optional("ended"),
 		Pinned: f.values["pinned"] == "1", Description: f.values["desc"],
-		SnapshotVersion: int(f.number("version")), Entries: f.number("entries"), Bytes: f.number("bytes"), Digest: f.values["digest"],
+		SnapshotVersion: int(f.number("version")), Entries: f.number("entries"), Bytes: f.number("bytes"), Digest: f.values["digest"], Damage: f.values["damage"],
 		SharedEntries: f.optional("sentries"), SharedBytes: f.optional("sbytes"), SharedRevision: f.optional("srev"),
 		ObservedAt: now,
 	}
@@ -119,7 +119,7 @@ func (s *Store) checkpoint(verb, job string, r reply) (coordinator.Checkpoint, e
 	if err != nil {
 		return coordinator.Checkpoint{}, badReply(verb, r, err)
 	}
-	s.floors.see(job, cp.ID)
+	s.floors.see(job, floor{id: cp.ID, epoch: cp.Epoch})
 	return cp, nil
 }
 

@@ -2,11 +2,12 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
-var recoverScript = newScript("recover", repeatPreludes)
+var recoverScript = newScript("recover", append(slices.Clip(repeatPreludes), "prelude_find", "prelude_floor"))
 
 // Recover aborts everything pending, raises the epoch, and leases the latest completed
 // checkpoint.
@@ -30,7 +31,7 @@ func (s *Store) Recover(ctx context.Context, call coordinator.RecoverCall) (coor
 
 func (s *Store) recover(ctx context.Context, call coordinator.RecoverCall, name string, ttl int, registered bool) (reply, error) {
 	return s.run(ctx, recoverScript, repeatable, call.Job,
-		name, ttl, call.Token, call.Fingerprint, decimal(max(0, call.LeaseMs)), flag(registered))
+		name, ttl, call.Token, call.Fingerprint, decimal(max(0, call.LeaseMs)), flag(registered), call.By, s.floors.of(call.Job).text())
 }
 
 // recovered reads the script's answer.
@@ -51,13 +52,14 @@ func (s *Store) recovered(call coordinator.RecoverCall, r reply) (coordinator.Re
 	if body.err != nil {
 		return coordinator.RecoverResult{}, badReply(recoverScript.verb, r, body.err)
 	}
+	s.floors.see(call.Job, floor{id: -1, epoch: result.Epoch})
 	if len(found) > 0 {
 		checkpoint, err := parseCheckpoint(call.Job, r.now, found[0])
 		if err != nil {
 			return coordinator.RecoverResult{}, badReply(recoverScript.verb, r, err)
 		}
 		result.Checkpoint = &checkpoint
-		s.floors.see(call.Job, checkpoint.ID)
+		s.floors.see(call.Job, floor{id: checkpoint.ID})
 	}
 	return result, nil
 }

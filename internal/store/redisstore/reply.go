@@ -180,6 +180,8 @@ func parseRefusal(job string, id int64, word string, c *cursor) *coordinator.Err
 		return coordinator.ErrPreconditionFailed()
 	case coordinator.CodePinned:
 		return coordinator.ErrPinned(id)
+	case wordDamaged:
+		return coordinator.ErrSnapshotDamaged(c.number(), c.text(), errNotAsRecorded)
 	default:
 		return nil
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/checkpointd/checkpointd/internal/snapshot"
 )
@@ -36,8 +38,8 @@ type restore struct {
 	shared []byte
 }
 
-// OpenRestore leases a completed checkpoint, reads its manifest, and looks whether the
-// first and the last chunk of each part are there: damage should show before the first byte.
+// OpenRestore leases a completed checkpoint, reads its manifest, and looks whether every
+// chunk of each part is there: damage should show before the first byte.
 func (s *Store) OpenRestore(ctx context.Context, call coordinator.RestoreCall) (coordinator.RestoreSource, error) {
 	r, err := s.runInOrder(ctx, openRestoreScript, call.Job, refText(call.Ref), coordinator.SnapshotVersion, call.Token, call.LeaseMs)
 	if err != nil {
@@ -56,7 +58,14 @@ func (s *Store) OpenRestore(ctx context.Context, call coordinator.RestoreCall) (
 		return nil, badReply(openRestoreScript.verb, r, body.err)
 	}
 	o := &restore{store: s, checkpoint: checkpoint, leaseID: call.Token, leaseMs: call.LeaseMs}
-	if err := o.readManifest(ctx, call, sharedDigest); err != nil {
+	err = o.readManifest(ctx, call, sharedDigest)
+	if coordinator.CodeOf(err) == coordinator.CodeSnapshotDamaged {
+		// What a deletion has taken since is no damage.
+		if _, gone := o.readParts(ctx, []any{"tasks"}); coordinator.CodeOf(gone) == coordinator.CodeCheckpointDeleted {
+			err = gone
+		}
+	}
+	if err != nil {
 		o.giveUp(ctx)
 		return nil, err
 	}
@@ -72,8 +81,6 @@ func restoreRefusal(verb string, ref coordinator.Ref, r reply) error {
 		err = coordinator.ErrNotCompleted(body.number(), coordinator.Status(body.text()))
 	case string(coordinator.CodeUnsupportedVersion):
 		err = coordinator.ErrUnsupportedVersion(body.number(), int(body.number()))
-	case wordDamaged:
-		err = coordinator.ErrSnapshotDamaged(body.number(), body.text(), errNotAsRecorded)
 	default:
 		return refusal(verb, ref.Job, ref.ID, r)
 	}
@@ -150,9 +157,9 @@ func (o *restore) sharedLines(ctx context.Context) ([]byte, error) {
 	}
 	key := o.store.keys(o.checkpoint.Job).state(o.checkpoint.ID)
 	var names []string
-	err := o.store.fetch(ctx, "read the keys of the shared state", func(ctx context.Context) error {
+	err := o.store.fetchFrom(ctx, "read the keys of the shared state", key, func(ctx context.Context, node *redis.Client) error {
 		var err error
-		names, err = o.store.client.HKeys(ctx, key).Result()
+		names, err = node.HKeys(ctx, key).Result()
 		return err
 	})
 	if err != nil {
@@ -162,9 +169,9 @@ func (o *restore) sharedLines(ctx context.Context) ([]byte, error) {
 	lines := make([]byte, 0, o.checkpoint.SharedBytes)
 	for some := range slices.Chunk(names, sharedStep) {
 		var found []any
-		err := o.store.fetch(ctx, "read the shared state", func(ctx context.Context) error {
+		err := o.store.fetchFrom(ctx, "read the shared state", key, func(ctx context.Context, node *redis.Client) error {
 			var err error
-			found, err = o.store.client.HMGet(ctx, key, some...).Result()
+			found, err = node.HMGet(ctx, key, some...).Result()
 			return err
 		})
 		if err != nil {

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"testing"
 
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/checkpointd/checkpointd/internal/store/redisstore/redistest"
 )
 
@@ -83,6 +84,59 @@ func TestReleaseLeaseScript(t *testing.T) {
 		l.word(l.run(releaseLeaseScript, 7, "lease"), "ok")
 		l.word(l.run(releaseLeaseScript, 99, "lease"), "ok")
 	})
+}
+
+func TestMarkDamagedScript(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "orders")
+	l.record(7, values{"status": "completed"})
+	l.record(8, values{})
+	l.word(l.run(markDamagedScript, 7, "the shared state", "ada"), "ok")
+	l.same("damage", l.field(l.keys.record(7), "damage"), "the shared state")
+	l.same("revision", l.field(l.keys.record(7), "rev"), "2")
+	l.unchanged(func() {
+		l.word(l.run(markDamagedScript, 7, "something else", "ada"), "ok")
+		l.word(l.run(markDamagedScript, 8, "the shared state", "ada"), "ok")
+		l.word(l.run(markDamagedScript, 99, "the shared state", "ada"), "ok")
+	})
+}
+
+func TestALostListOfCompletedCheckpointsIsNotTakenForNone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "orders")
+	s := l.store()
+	l.record(7, values{"status": "completed"})
+	l.record(8, values{})
+	l.do("DEL", l.keys.completed())
+	_, err := s.Get(t.Context(), l.ref(coordinator.Latest))
+	l.refused(err, coordinator.CodeSnapshotDamaged)
+	_, err = s.Recover(t.Context(), coordinator.RecoverCall{Job: l.job})
+	l.refused(err, coordinator.CodeSnapshotDamaged)
+	l.same("epoch", l.field(l.keys.job(), "epoch"), "")
+
+	_, err = s.Update(t.Context(), coordinator.UpdateCall{Job: l.job, ID: 7, Repaired: true})
+	l.ok(err)
+	got, err := s.Get(t.Context(), l.ref(coordinator.Latest))
+	l.ok(err)
+	l.same("latest", got.ID, int64(7))
+	l.ok(s.Delete(t.Context(), coordinator.DeleteCall{Job: l.job, ID: 7}))
+	_, err = s.Get(t.Context(), l.ref(coordinator.Latest))
+	l.refused(err, coordinator.CodeNoCompletedCheckpoint)
+}
+
+func TestAcknowledgementsThatWereLostAreDamage(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "orders")
+	l.completed(content(100))
+	l.do("DEL", l.keys.acks(7))
+	for _, id := range []int64{7, coordinator.Latest} {
+		_, err := l.store().Get(t.Context(), l.ref(id))
+		l.refused(err, coordinator.CodeSnapshotDamaged)
+	}
+	l.record(5, values{"status": "completed"})
+	got, err := coordinator.New(l.store(), coordinator.Options{}).Get(t.Context(), l.ref(coordinator.Latest))
+	l.ok(err)
+	l.same("latest", got.ID, int64(5))
 }
 
 func TestSaveDigestScript(t *testing.T) {

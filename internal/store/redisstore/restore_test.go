@@ -66,7 +66,7 @@ func TestRestoreFindsDamage(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		damage func(l *lab)
-		// late damage shows only when the bytes are read.
+		// late damage is done after the opening, and shows when the bytes are read.
 		late bool
 	}{
 		{name: "a first chunk that is gone", damage: func(l *lab) { l.do("DEL", l.keys.chunk(7, "up", 0)) }},
@@ -79,15 +79,20 @@ func TestRestoreFindsDamage(t *testing.T) {
 		{name: "a part that is not the acknowledged one", damage: func(l *lab) { l.do("HSET", l.keys.parts(7), "a", "up|3|1|1|sha256:other") }},
 		{name: "an acknowledgement that cannot be read", damage: func(l *lab) { l.do("HSET", l.keys.acks(7), "a", "nonsense") }},
 		{name: "totals that do not add up", damage: func(l *lab) { l.do("HINCRBY", l.keys.record(7), "entries", 1) }},
-		{name: "a middle chunk that is gone", late: true, damage: func(l *lab) { l.do("DEL", l.keys.chunk(7, "up", 1)) }},
-		{name: "a middle chunk that is short", late: true, damage: func(l *lab) { l.do("SET", l.keys.chunk(7, "up", 1), "x") }},
-		{name: "a middle chunk that is too long", late: true, damage: func(l *lab) { l.do("APPEND", l.keys.chunk(7, "up", 1), "x") }},
+		{name: "a middle chunk that is gone", damage: func(l *lab) { l.do("DEL", l.keys.chunk(7, "up", 1)) }},
+		{name: "a middle chunk that is short", damage: func(l *lab) { l.do("SET", l.keys.chunk(7, "up", 1), "x") }},
+		{name: "a middle chunk that is too long", damage: func(l *lab) { l.do("APPEND", l.keys.chunk(7, "up", 1), "x") }},
+		{name: "a chunk that goes", late: true, damage: func(l *lab) { l.do("DEL", l.keys.chunk(7, "up", 1)) }},
+		{name: "a chunk that becomes short", late: true, damage: func(l *lab) { l.do("SET", l.keys.chunk(7, "up", 1), "x") }},
+		{name: "a chunk that becomes too long", late: true, damage: func(l *lab) { l.do("APPEND", l.keys.chunk(7, "up", 1), "x") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, "orders")
 			l.completed(content(2*coordinator.ChunkBytes + 100))
-			c.damage(l)
+			if !c.late {
+				c.damage(l)
+			}
 			source, err := l.open(l.store())
 			if !c.late {
 				l.refused(err, coordinator.CodeSnapshotDamaged)
@@ -95,6 +100,7 @@ func TestRestoreFindsDamage(t *testing.T) {
 				return
 			}
 			l.ok(err)
+			c.damage(l)
 			_, err = source.ReadAt(t.Context(), 1, make([]byte, coordinator.ChunkBytes), coordinator.ChunkBytes)
 			l.refused(err, coordinator.CodeSnapshotDamaged)
 		})
@@ -178,4 +184,26 @@ func TestRestoreComputesTheSharedDigestOnce(t *testing.T) {
 	l.same("digest", source.Parts()[0].Digest, digest)
 	_, err = source.ReadAt(t.Context(), 0, got, 0)
 	l.refused(err, coordinator.CodeSnapshotDamaged)
+}
+
+func TestWhatIsDeletedWhileItsRestoreOpensIsNotDamaged(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "orders")
+	s, other := l.store(), l.store()
+	made, err := s.Trigger(t.Context(), coordinator.TriggerCall{Job: l.job, RequiredTaskAcks: 1, Defaults: coordinator.Settings{MaxConcurrent: 1, EventsToKeep: 1}})
+	l.ok(err)
+	id := made.Checkpoint.ID
+	_, err = s.Acknowledge(t.Context(), coordinator.AckCall{Job: l.job, ID: id, Items: []coordinator.AckItem{
+		{TaskID: "a", Part: partContent(`{"taskId":"a","key":"k","value":1}` + "\n")},
+	}})
+	l.ok(err)
+	// Right before it is looked whether the chunks are there.
+	newTap(t, s).before["strlen"] = func() {
+		l.ok(other.Delete(t.Context(), coordinator.DeleteCall{Job: l.job, ID: id}))
+		l.ok(other.Sweep(t.Context(), coordinator.SweepCall{})) // which takes the chunks
+	}
+	_, err = s.OpenRestore(t.Context(), coordinator.RestoreCall{Ref: l.ref(coordinator.Latest), LeaseMs: 60_000, Token: "lease"})
+	if coordinator.CodeOf(err) != coordinator.CodeCheckpointDeleted {
+		t.Errorf("a restore of what was deleted meanwhile: %v", err)
+	}
 }

@@ -14,7 +14,7 @@ var triggerDueScript = newScript("trigger_due", triggerPreludes)
 func (s *Store) TriggerIfDue(ctx context.Context, call coordinator.DueCall) (coordinator.DueResult, error) {
 	call.Token = orNewToken(call.Token)
 	for range maxRounds {
-		args := []any{call.Token, decimal(s.floors.of(call.Job)), jitterText(call.Jitter)}
+		args := []any{call.Token, s.floors.of(call.Job).text(), jitterText(call.Jitter)}
 		r, err := s.run(ctx, triggerDueScript, repeatable, call.Job, appendDefaults(args, call.Defaults)...)
 		switch {
 		case err != nil:
@@ -51,7 +51,7 @@ func (s *Store) due(job string, r reply) (coordinator.DueResult, error) {
 		if err != nil {
 			return coordinator.DueResult{}, badReply(triggerDueScript.verb, r, err)
 		}
-		s.floors.see(job, checkpoint.ID)
+		s.floors.see(job, floor{id: checkpoint.ID, epoch: checkpoint.Epoch})
 		result.Triggered = &checkpoint
 	}
 	return result, nil

@@ -20,21 +20,34 @@ var luaFiles embed.FS
 
 // script is one embedded script under its preludes. testdata/scripts.golden pins them.
 type script struct {
-	verb string
-	text *redis.Script
+	verb   string
+	source string
+	text   *redis.Script
 	// hash is that of text, as an argument.
 	hash any
+	// guarded is the same behind slotGuard.
+	guarded *script
 }
+
+// slotGuard comes first on a cluster, and turns a call away while the job's slot moves to another
+// server: the keys of a script are not declared, so it would be let in as long as the job's hash is still
+// there, and break in its middle at the first key that is not. This one never is.
+const slotGuard = `if type(redis.pcall('EXISTS', string.sub(KEYS[1], 1, -4) .. 'void')) == 'table' then
+  return redis.error_reply('TRYAGAIN The slot of the job is on its way to another server')
+end
+`
 
 // What a script includes, in order.
 var (
-	readPreludes = []string{"prelude_base", "prelude"}
-	endPreludes  = append(slices.Clip(readPreludes), "prelude_sort", "prelude_event", "prelude_history", "prelude_end")
+	readPreludes   = []string{"prelude_base", "prelude"}
+	endPreludes    = append(slices.Clip(readPreludes), "prelude_sort", "prelude_event", "prelude_history", "prelude_end")
+	importPreludes = append(slices.Clip(endPreludes), "prelude_import")
 	// The token of a call makes these repeatable.
 	repeatPreludes = append(slices.Clip(endPreludes), "prelude_repeat")
 	ackPreludes    = append(slices.Insert(slices.Clone(repeatPreludes), 1, "prelude_judge"), "prelude_ack")
 	// What is quick runs before the other preludes do.
-	quickAckPreludes = slices.Insert(slices.Clone(ackPreludes), 2, "prelude_quick")
+	severalPreludes  = append(ackPreludes[:2:2], "prelude_call")
+	quickAckPreludes = slices.Insert(slices.Clone(ackPreludes), 2, "prelude_call", "prelude_quick")
 )
 
 // scripts has every script by verb, for the tests that go over all of them.
@@ -51,10 +64,24 @@ func newScript(verb string, preludes []string) *script {
 		text.Write(source)
 		text.WriteByte('\n')
 	}
-	s := &script{verb: verb, text: redis.NewScript(text.String())}
-	s.hash = s.text.Hash()
+	s := scriptOf(verb, text.String())
+	s.guarded = scriptOf(verb, slotGuard+text.String())
 	scripts[verb] = s
 	return s
+}
+
+func scriptOf(verb, source string) *script {
+	s := &script{verb: verb, source: source, text: redis.NewScript(source)}
+	s.hash = s.text.Hash()
+	return s
+}
+
+// form is the script as this Redis is sent it.
+func (s *Store) form(sc *script) *script {
+	if s.client.cluster != nil {
+		return sc.guarded
+	}
+	return sc
 }
 
 // repetition says what may be done when the reply of a call was lost.
@@ -77,6 +104,7 @@ type fate int
 const (
 	notRun  fate = iota // it is known that nothing happened
 	lost                // the command was on its way, the reply did not come
+	unsafe              // it ran, and too few replicas have it
 	decided             // a reply came that no repetition would change
 )
 
@@ -91,7 +119,7 @@ const (
 // command begins the arguments of EVALSHA for a job, with room for as many of the script's own:
 // they are ARGV[2] and up. send puts the clock in its place.
 func (s *Store) command(sc *script, job string, room int) []any {
-	return append(make([]any, 0, clockAt+1+room), "evalsha", sc.hash, 1, s.keys(job).job(), nil)
+	return append(make([]any, 0, clockAt+1+room), "evalsha", s.form(sc).hash, 1, s.keys(job).job(), nil)
 }
 
 // Where the arguments of EVALSHA have the key and the clock.
@@ -105,10 +133,26 @@ const (
 // args are ARGV[2] and up.
 func (s *Store) run(ctx context.Context, sc *script, how repetition, job string, args ...any) (reply, error) {
 	value, again, err := s.send(ctx, sc, how, append(s.command(sc, job, len(args)), args...), false)
-	if err != nil {
+	if value == nil && err != nil {
 		return reply{}, err
 	}
-	return s.receive(sc, job, value, again)
+	// What too few replicas have was done all the same, and is reported.
+	r, bad := s.receive(sc, job, value, again)
+	if err == nil && bad == nil && again && how == repeatable {
+		bad = vanished(sc, r)
+	}
+	return r, earlier(err, bad)
+}
+
+// vanished is for the reply to a repeat. That there is no checkpoint any more does not tell
+// whether the first attempt counted: its token went with the checkpoint.
+func vanished(sc *script, r reply) error {
+	switch coordinator.Code(r.word) {
+	case coordinator.CodeCheckpointDeleted, coordinator.CodeJobNotFound:
+		return coordinator.ErrOutcomeUnknown(fmt.Errorf("redis %s: %s, after a reply was lost", sc.verb, r.word))
+	default:
+		return nil
+	}
 }
 
 // runInOrder is run for a script that reads tasks in order: it first moves what was acknowledged since
@@ -146,11 +190,12 @@ func (s *Store) report(job string, r reply, ended []coordinator.Transition) {
 	}
 }
 
-// send runs a script. args are those of [Store.command]; they may be used again when it has
-// returned. again tells, before and after, that an earlier attempt may have run.
+// send runs a script, and waits for replicas unless it reads. args are those of [Store.command]; they may be used again when it has
+// returned. again tells, before and after, that an earlier attempt may have run. With an error the value is
+// nil, but for what ran and too few replicas have.
 func (s *Store) send(ctx context.Context, sc *script, how repetition, args []any, again bool) (value any, _ bool, err error) {
 	return s.insist(ctx, sc.verb, how, size(args), again, func(ctx context.Context) (any, bool, error) {
-		return s.attempt(ctx, sc, args)
+		return s.attempt(ctx, sc, args, how != reads)
 	})
 }
 
@@ -160,6 +205,7 @@ func (s *Store) insist(
 ) (value any, _ bool, err error) {
 	budget := callBudget + time.Duration(size)*time.Second/bytesPerSecond
 	deadline, patience := time.Now().Add(budget), budget
+	var made any // what an attempt did that too few replicas have
 	if how != once {
 		// So that a swallowed reply leaves time to ask again.
 		patience = budget / 2
@@ -180,10 +226,13 @@ func (s *Store) insist(
 		switch {
 		case what == decided:
 			return nil, again, refusal
+		case what == unsafe:
+			again, made = true, value
 		case what == lost:
 			again = true
 		}
-		if what == lost && how == once || !sleep(within, pause) {
+		s.client.suspect(ctx)
+		if what != notRun && how == once || !sleep(within, pause) {
 			break
 		}
 		if value, sent, err = patiently(within); err == nil {
@@ -192,6 +241,8 @@ func (s *Store) insist(
 	}
 	s.health.stale.Store(true)
 	switch {
+	case made != nil:
+		return made, again, coordinator.ErrNotReplicated(fmt.Errorf("redis %s: %w", verb, err))
 	case errors.Is(ctx.Err(), context.Canceled):
 		return nil, again, fmt.Errorf("redis %s: %w", verb, ctx.Err())
 	case again && how != reads:
@@ -202,16 +253,20 @@ func (s *Store) insist(
 }
 
 // attempt sends a script once, by its hash, and with its text when the server does not
-// know it. sent tells whether the command reached the connection.
-func (s *Store) attempt(ctx context.Context, sc *script, args []any) (value any, sent bool, err error) {
+// know it; confirm has it wait for replicas. sent tells whether the command reached the connection.
+func (s *Store) attempt(ctx context.Context, sc *script, args []any, confirm bool) (value any, sent bool, err error) {
 	clock := &sentMark{text: s.now()}
 	args[clockAt] = clock
+	key, _ := args[keyAt].(string)
+	node, err := s.client.node(ctx, key)
+	if err != nil {
+		return nil, false, err
+	}
 	cmd := redis.NewCmd(ctx, args...)
-	if err = s.client.Process(ctx, cmd); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if err = s.deliver(ctx, node, cmd, key, confirm); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		clock.written, args[clockAt] = false, clock
-		key, _ := args[keyAt].(string)
-		value, err = sc.text.Eval(ctx, s.client, []string{key}, args[clockAt:]...).Result()
-		return value, clock.written, err
+		cmd = redis.NewCmd(ctx, append([]any{"eval", s.form(sc).source, 1}, args[keyAt:]...)...)
+		err = s.deliver(ctx, node, cmd, key, confirm)
 	}
 	return cmd.Val(), clock.written, err
 }
@@ -232,6 +287,9 @@ func (m *sentMark) MarshalBinary() ([]byte, error) {
 
 // judge tells what became of a failed attempt, and the refusal when that is decided.
 func judge(err error, sent bool) (fate, error) {
+	if isUnconfirmed(err) {
+		return unsafe, nil
+	}
 	if _, isReply := errors.AsType[redis.Error](err); !isReply {
 		if sent {
 			return lost, nil

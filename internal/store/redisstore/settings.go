@@ -14,7 +14,7 @@ var (
 	settingsPreludes = append(slices.Clip(repeatPreludes), "prelude_settings", "prelude_job")
 
 	putJobScript     = newScript("put_job", settingsPreludes)
-	deleteJobScript  = newScript("delete_job", settingsPreludes)
+	deleteJobScript  = newScript("delete_job", append(slices.Clip(settingsPreludes), "prelude_import"))
 	forgetTaskScript = newScript("forget_task", repeatPreludes)
 )
 
@@ -86,7 +86,7 @@ func putJobArgs(call coordinator.PutJobCall, token string, registered, staged bo
 	args = append(args, optionalText(own.RequiredTaskAcks), optionalText(own.TimeoutMs), optionalText(own.IntervalMs),
 		optionalText(own.MinPauseMs), optionalText(own.MaxConcurrent), optionalText(own.TolerableFailures), optionalText(own.StaleAfterMs),
 		optionalText(own.Keep), optionalText(own.MaxAgeMs), optionalText(own.MaxBytes), paused, own.Description, len(own.Tasks))
-	args = appendPrecondition(args, call.If)
+	args = append(appendPrecondition(args, call.If), call.By)
 	if !staged {
 		args = appendNames(args, own.Tasks)
 	}
@@ -106,7 +106,7 @@ func jitterText(jitter float64) string { return strconv.FormatFloat(jitter, 'f',
 
 // DeleteJob removes some of a job's checkpoints, and the job when none is left.
 func (s *Store) DeleteJob(ctx context.Context, call coordinator.DeleteJobCall) (coordinator.DeleteJobResult, error) {
-	args := appendPrecondition([]any{orNewToken(""), flag(call.Force), call.Max}, call.If)
+	args := append(appendPrecondition([]any{orNewToken(""), flag(call.Force), call.Max}, call.If), call.By)
 	r, err := s.run(ctx, deleteJobScript, repeatable, call.Job, args...)
 	if err != nil {
 		return coordinator.DeleteJobResult{}, err

@@ -13,20 +13,27 @@ import (
 )
 
 var (
-	writeSharedScript = newScript("write_shared", endPreludes)
+	writeSharedScript = newScript("write_shared", importPreludes)
 	sharedStateScript = newScript("shared_state", findPreludes)
 	sharedEntryScript = newScript("shared_entry", findPreludes)
 )
 
 // WriteShared changes the shared state of a pending checkpoint in one step. A lost reply
-// is outcome_unknown: under a condition the second run would be refused by the first.
+// is outcome_unknown: under a condition the second run would be refused by the first. An import's has none.
 func (s *Store) WriteShared(ctx context.Context, call coordinator.SharedWrite) (coordinator.SharedWritten, error) {
-	r, err := s.run(ctx, writeSharedScript, once, call.Job, sharedArgs(call)...)
+	again := once
+	if call.Import != "" {
+		again = repeatable
+	}
+	r, err := s.run(ctx, writeSharedScript, again, call.Job, sharedArgs(call)...)
 	if err != nil {
 		return coordinator.SharedWritten{}, err
 	}
 	if r.word != wordOK {
 		return coordinator.SharedWritten{}, sharedRefusal(writeSharedScript.verb, call.Job, call.ID, r)
+	}
+	if call.Import != "" {
+		return coordinator.SharedWritten{}, nil
 	}
 	checkpoint, err := s.checkpoint(writeSharedScript.verb, call.Job, r)
 	if err != nil {
@@ -47,9 +54,9 @@ func sharedArgs(call coordinator.SharedWrite) []any {
 	op := map[coordinator.SharedOp]string{
 		coordinator.SharedPut: "put", coordinator.SharedDelete: "delete", coordinator.SharedClear: "clear",
 	}[call.Op]
-	args := make([]any, 0, 7+len(call.If.IfMatch)+3*len(call.Entries))
+	args := make([]any, 0, 8+len(call.If.IfMatch)+3*len(call.Entries))
 	args = append(args, decimal(call.ID), op, flag(call.Single), flag(call.If.IfNoneMatch),
-		coordinator.MaxSharedKeys, coordinator.MaxSharedBytes, len(call.If.IfMatch))
+		coordinator.MaxSharedKeys, coordinator.MaxSharedBytes, call.Import, len(call.If.IfMatch))
 	for _, tag := range call.If.IfMatch {
 		args = append(args, tag)
 	}
@@ -140,20 +147,31 @@ func (s *Store) sharedInScript(ctx context.Context, ref coordinator.Ref) (state 
 // status of the same moment.
 func (s *Store) sharedAtRevision(ctx context.Context, checkpoint coordinator.Checkpoint) (entries []coordinator.SharedEntry, same bool, err error) {
 	keys := s.keys(checkpoint.Job)
-	var about *redis.SliceCmd
+	var record, adopted *redis.SliceCmd
 	var stored *redis.MapStringStringCmd
-	err = s.fetch(ctx, "read the shared state", func(ctx context.Context) error {
-		_, err := s.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			about = p.HMGet(ctx, keys.record(checkpoint.ID), "srev", "status")
+	err = s.fetchFrom(ctx, "read the shared state", keys.job(), func(ctx context.Context, node *redis.Client) error {
+		_, err := node.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			record = p.HMGet(ctx, keys.record(checkpoint.ID), "srev", "status")
+			adopted = p.HMGet(ctx, keys.adopted(checkpoint.ID), "srev", "status")
 			stored = p.HGetAll(ctx, keys.state(checkpoint.ID))
 			return nil
 		})
+		if redis.HasErrorPrefix(record.Err(), "WRONGTYPE") { // the name belongs to another program
+			return cmp.Or(adopted.Err(), stored.Err())
+		}
 		return err
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	revision, status := about.Val()[0], about.Val()[1]
+	about := adopted.Val()
+	if about[1] == nil { // not adopted
+		about = record.Val()
+	}
+	if len(about) == 0 {
+		return nil, false, nil
+	}
+	revision, status := about[0], about[1]
 	if revision != decimal(checkpoint.SharedRevision) ||
 		status == string(coordinator.StatusExpired) || status == string(coordinator.StatusAborted) {
 		return nil, false, nil

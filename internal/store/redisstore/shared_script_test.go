@@ -19,7 +19,7 @@ func sha1hex(text string) string {
 // values in turn, each key framed by 20 bytes.
 func (l *lab) write(id int64, op string, single bool, condition coordinator.Precondition, entries ...string) reply {
 	l.Helper()
-	args := []any{id, op, flag(single), flag(condition.IfNoneMatch), 4, 100, len(condition.IfMatch)}
+	args := []any{id, op, flag(single), flag(condition.IfNoneMatch), 4, 100, "", len(condition.IfMatch)}
 	for _, tag := range condition.IfMatch {
 		args = append(args, tag)
 	}
@@ -72,7 +72,7 @@ func TestWriteSharedScript(t *testing.T) {
 		t.Parallel()
 		l := newLab(t, "orders")
 		l.record(7, values{})
-		args := []any{7, "put", "0", "0", coordinator.MaxSharedKeys, coordinator.MaxSharedBytes, 0}
+		args := []any{7, "put", "0", "0", coordinator.MaxSharedKeys, coordinator.MaxSharedBytes, "", 0}
 		for n := range coordinator.MaxSharedKeys {
 			args = append(args, n, 20, n)
 		}

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
@@ -21,12 +18,22 @@ const DefaultKeyPrefix = "checkpoint:"
 
 // Options configure a [Store]. Only URL is required.
 type Options struct {
-	// URL names the Redis: redis://, rediss:// (TLS) or unix://, with user, password and
-	// database as usual.
+	// URL names the Redis, with user, password and database as usual:
+	//   - redis://host:port/db, rediss:// (TLS), unix:///path;
+	//   - redis+sentinel://host:port,host:port/db?master=NAME, of some or all sentinels, whose own user
+	//     and password are sentinelUser= and sentinelPassword=; rediss+sentinel:// (TLS for all);
+	//   - redis+cluster://host:port,host:port, of some nodes; rediss+cluster:// (TLS for all).
 	URL string
+	// CAFile has the authorities (PEM) that servers with TLS are trusted by. Defaults to the system's.
+	CAFile string
+	// CertFile and KeyFile are the certificate (PEM) for servers that ask clients for one.
+	CertFile, KeyFile string
 	// KeyPrefix begins every key. It must not contain braces, which would move the
 	// cluster slots of keys. Defaults to DefaultKeyPrefix.
 	KeyPrefix string
+	// MinReplicas is how many replicas must have a change before it is answered; when they do not in
+	// time the answer is not_replicated. Defaults to 0, which waits for none.
+	MinReplicas int
 	// Observer is told of what scripts did besides their answer: which checkpoints ended,
 	// and which are gone. It must not call the store: acknowledgements wait until it has
 	// returned. Defaults to coordinator.Silence.
@@ -37,15 +44,18 @@ type Options struct {
 
 // Store keeps jobs and checkpoints in Redis. It is safe for concurrent use.
 type Store struct {
-	client   *redis.Client
+	client   connection
 	prefix   string
 	observer coordinator.Observer
 	clock    func() int64
-	floors   floors
-	states   states
-	sweeps   sweeps
-	health   health
-	acks     coalescer
+	// minReplicas is that of the options.
+	minReplicas int
+	floors      floors
+	states      states
+	sweeps      sweeps
+	health      health
+	acks        coalescer
+	bulks       chan struct{}
 }
 
 // A call is given callBudget in all, retries included, and one second more for every
@@ -53,20 +63,17 @@ type Store struct {
 const (
 	callBudget     = 1500 * time.Millisecond
 	bytesPerSecond = 4 << 20
-
-	dialTimeout = time.Second
-	// The socket timeouts are only a backstop: every call has a deadline of its own,
-	// which is shorter unless the call is very large.
-	readTimeout  = 30 * time.Second
-	writeTimeout = 30 * time.Second
 )
 
 // New sets a store up. It does not reach for Redis, which may come later; an error is
 // about the options.
 func New(options Options) (*Store, error) {
-	parsed, err := redis.ParseURL(options.URL)
+	where, err := parseURL(options.URL)
 	if err != nil {
-		return nil, fmt.Errorf("parse the Redis URL: %w", redactURL(err))
+		return nil, fmt.Errorf("parse the Redis URL: %w", err)
+	}
+	if err := where.trust(options); err != nil {
+		return nil, err
 	}
 	if options.KeyPrefix == "" {
 		options.KeyPrefix = DefaultKeyPrefix
@@ -78,35 +85,15 @@ func New(options Options) (*Store, error) {
 		options.Observer = coordinator.Silence{}
 	}
 	s := &Store{
-		prefix: options.KeyPrefix, observer: options.Observer, clock: options.Clock,
-		floors: floors{highest: make(map[string]int64)},
+		prefix: options.KeyPrefix, observer: options.Observer, clock: options.Clock, minReplicas: options.MinReplicas,
+		floors: floors{seen: make(map[string]floor)},
 		states: states{kept: make(map[string]keptState)},
 		sweeps: sweeps{kept: make(map[string]keptSweep)},
+		bulks:  make(chan struct{}, bulkCalls),
 	}
-	// The library would write to standard error what the observer is told as well.
-	logging.Disable()
-	s.client = redis.NewClient(s.clientOptions(parsed))
-	return s, nil
-}
-
-// clientOptions states what go-redis would otherwise decide: above all that it never
-// sends a command twice, since only run knows which may be.
-func (s *Store) clientOptions(o *redis.Options) *redis.Options {
-	o.MaxRetries = -1
-	o.ContextTimeoutEnabled = true
-	o.DialTimeout = dialTimeout
-	o.DialerRetries = 1
-	o.ReadTimeout = readTimeout
-	o.WriteTimeout = writeTimeout
-	o.PoolTimeout = callBudget
-	o.ClientName = "checkpointd"
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	// A new connection may lead to a restarted server with another configuration.
-	o.OnConnect = func(context.Context, *redis.Conn) error {
-		s.health.stale.Store(true)
-		return nil
-	}
-	return o
+	s.client = connect(where, func() { s.health.stale.Store(true) })
+	return s, nil
 }
 
 // Close gives all connections back. No call may be running or follow; acknowledgements whose callers
@@ -127,32 +114,6 @@ func (s *Store) now() string {
 	return decimal(s.clock())
 }
 
-// floors remembers the highest id that this process has seen of each job. A Redis that
-// lost what it had confirmed is thereby kept from giving an id twice.
-type floors struct {
-	mu      sync.Mutex
-	highest map[string]int64
-}
-
-// see raises the floor of a job.
-func (f *floors) see(job string, id int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if seen, known := f.highest[job]; !known || seen < id {
-		f.highest[job] = id
-	}
-}
-
-// of is the floor of a job, -1 when no id was seen yet.
-func (f *floors) of(job string) int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if seen, known := f.highest[job]; known {
-		return seen
-	}
-	return -1
-}
-
 // health is what Health last learned about the server.
 type health struct {
 	// stale asks the next Health to read it again.
@@ -161,12 +122,6 @@ type health struct {
 	mu       sync.Mutex
 	readAt   time.Time
 	warnings []coordinator.Warning
-}
-
-// redactURL drops the URL from a parse error: it may hold a password.
-func redactURL(err error) error {
-	if inner := errors.Unwrap(err); inner != nil {
-		return inner
-	}
-	return err
+	// states are those of the servers, by address, when they were asked.
+	states map[string]string
 }

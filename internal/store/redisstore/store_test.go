@@ -19,7 +19,12 @@ func open(t testing.TB, server *redistest.Server) *Store {
 
 func openObserved(t testing.TB, server *redistest.Server, observer coordinator.Observer) *Store {
 	t.Helper()
-	s, err := New(Options{URL: server.URL, KeyPrefix: server.Prefix, Observer: observer})
+	return openAt(t, Options{URL: server.URL, KeyPrefix: server.Prefix, Observer: observer})
+}
+
+func openAt(t testing.TB, options Options) *Store {
+	t.Helper()
+	s, err := New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +173,7 @@ func TestASilentRedis(t *testing.T) {
 	connected, fresh := map[string]*Store{}, map[string]*Store{}
 	for what := range calls {
 		connected[what], fresh[what] = open(t, server), open(t, server)
-		if _, err := connected[what].Health(t.Context()); err != nil {
+		if _, err := connected[what].Job(t.Context(), coordinator.DefaultJob); err != nil {
 			t.Fatal(err)
 		}
 	}

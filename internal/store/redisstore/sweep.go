@@ -49,19 +49,19 @@ func (s *Store) Sweep(ctx context.Context, call coordinator.SweepCall) error {
 	if err != nil {
 		return err
 	}
-	if err := s.relist(ctx, names[listed:], seen.glances[listed:]); err != nil {
+	if err := s.relist(ctx, names[listed:], seen[listed:]); err != nil {
 		return err
 	}
 	limits := retentionText(call.Retention)
 	wanted := s.sweeps.wanted(names[:listed], seen, limits)
-	if wanted, err = s.urgent(ctx, wanted, seen.now); err != nil {
+	if wanted, err = s.urgent(ctx, wanted); err != nil {
 		return err
 	}
 	var failures []error
 	for some := range slices.Chunk(wanted, sweepAtOnce) {
 		first := s.sweepTogether(ctx, some, limits)
 		for i, w := range some {
-			err := s.sweepJob(ctx, w, limits, first[i], seen.now)
+			err := s.sweepJob(ctx, w, limits, first[i])
 			switch {
 			case err == nil:
 			case coordinator.CodeOf(err) == coordinator.CodeStoreUnavailable, ctx.Err() != nil:
@@ -91,27 +91,15 @@ func (s *Store) relist(ctx context.Context, jobs []string, glances []glance) err
 
 // urgent gives the jobs that this sweep goes over, in order. Of many it takes those that have a
 // deadline behind them, and then those that have waited longest.
-func (s *Store) urgent(ctx context.Context, wanted []candidate, now int64) ([]candidate, error) {
+func (s *Store) urgent(ctx context.Context, wanted []candidate) ([]candidate, error) {
 	if len(wanted) <= sweepJobs {
 		return wanted, nil
 	}
 	for some := range slices.Chunk(wanted, lookStep) {
 		err := s.fetch(ctx, "look at deadlines", func(ctx context.Context) error {
-			cmds := make([]*redis.ZSliceCmd, len(some))
-			_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-				for i := range some {
-					cmds[i] = pipe.ZRangeWithScores(ctx, s.keys(some[i].job).deadlines(), 0, 0)
-				}
-				return nil
+			return s.client.spread(ctx, s.candidateKeys(some), func(ctx context.Context, node *redis.Client, at []int) error {
+				return s.findLate(ctx, node, some, at)
 			})
-			if undecided(err) {
-				return err
-			}
-			for i, cmd := range cmds {
-				first := cmd.Val()
-				some[i].late = len(first) > 0 && int64(first[0].Score) < now
-			}
-			return nil
 		})
 		if err != nil {
 			return nil, err
@@ -125,33 +113,65 @@ func (s *Store) urgent(ctx context.Context, wanted []candidate, now int64) ([]ca
 	return wanted[:max(late, sweepJobs)], nil
 }
 
+// findLate asks one server which of its jobs, at those places, have a deadline behind them.
+func (s *Store) findLate(ctx context.Context, node *redis.Client, some []candidate, at []int) error {
+	cmds := make([]*redis.ZSliceCmd, len(at))
+	_, err := node.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, place := range at {
+			cmds[i] = pipe.ZRangeWithScores(ctx, s.keys(some[place].job).deadlines(), 0, 0)
+		}
+		return nil
+	})
+	if undecided(err) {
+		return err
+	}
+	for i, cmd := range cmds {
+		w, first := &some[at[i]], cmd.Val()
+		w.late = len(first) > 0 && int64(first[0].Score) < w.now
+	}
+	return nil
+}
+
+func (s *Store) candidateKeys(some []candidate) []string {
+	keys := make([]string, len(some))
+	for i := range some {
+		keys[i] = s.keys(some[i].job).job()
+	}
+	return keys
+}
+
 // sweepTogether runs the script once for some jobs in one round trip. Where no reply came that
 // can be read, the value is nil: the script runs again by itself, with all the care of run.
 func (s *Store) sweepTogether(ctx context.Context, some []candidate, limits string) []*reply {
 	within, cancel := context.WithTimeout(ctx, callBudget/2)
 	defer cancel()
 	replies := make([]*reply, len(some))
-	pipe := s.client.Pipeline()
-	cmds := make([]*redis.Cmd, len(some))
-	for i, w := range some {
-		cmds[i] = pipe.EvalSha(within, sweepScript.text.Hash(), []string{s.keys(w.job).job()}, s.now(), limits, sweepStep)
-	}
-	_, _ = pipe.Exec(within)
-	for i, cmd := range cmds {
-		if cmd.Err() != nil {
-			continue
+	// What fails runs again.
+	_ = s.client.spread(within, s.candidateKeys(some), func(ctx context.Context, node *redis.Client, at []int) error {
+		pipe := node.Pipeline()
+		cmds := make([]*redis.Cmd, len(at))
+		for i, place := range at {
+			cmds[i] = pipe.EvalSha(ctx, s.form(sweepScript).text.Hash(), []string{s.keys(some[place].job).job()}, s.now(), limits, sweepStep)
 		}
-		if r, err := parseReply(sweepScript.verb, some[i].job, cmd.Val()); err == nil {
-			s.report(some[i].job, r, r.ended)
-			replies[i] = &r
+		_, _ = pipe.Exec(ctx) // each command has its own error
+		for i, cmd := range cmds {
+			if cmd.Err() != nil {
+				continue
+			}
+			job := some[at[i]].job
+			if r, err := parseReply(sweepScript.verb, job, cmd.Val()); err == nil {
+				s.report(job, r, r.ended)
+				replies[at[i]] = &r
+			}
 		}
-	}
+		return nil
+	})
 	return replies
 }
 
 // sweepJob goes on with a job after the first run of its script, and notes when it wants the
 // next one.
-func (s *Store) sweepJob(ctx context.Context, w candidate, limits string, first *reply, now int64) error {
+func (s *Store) sweepJob(ctx context.Context, w candidate, limits string, first *reply) error {
 	done, err := s.sweepRest(ctx, w.job, limits, first)
 	if err != nil {
 		return err
@@ -159,7 +179,7 @@ func (s *Store) sweepJob(ctx context.Context, w candidate, limits string, first 
 	if w.gone && done.idle {
 		return s.unlist(ctx, w.job)
 	}
-	s.sweeps.done(w, limits, done, now)
+	s.sweeps.done(w, limits, done)
 	return nil
 }
 

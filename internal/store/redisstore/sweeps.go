@@ -29,6 +29,8 @@ type keptSweep struct {
 type candidate struct {
 	job, stamp string
 	gone       bool
+	// now is the clock of the job's server when it was looked at.
+	now int64
 	// at is when it was last swept, 0 is never; late whether a deadline has passed.
 	at   int64
 	late bool
@@ -47,33 +49,33 @@ func (c candidate) compare(other candidate) int {
 
 // wanted gives the jobs at which something happened since their last sweep, or was to happen by
 // now. A clock that stepped back, and limits that changed, want all of them.
-func (s *sweeps) wanted(names []string, seen look, limits string) []candidate {
+func (s *sweeps) wanted(names []string, seen []glance, limits string) []candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []candidate
 	for i, name := range names {
-		g, k := &seen.glances[i], s.kept[name]
-		if g.err == nil && !g.gone && k.next > seen.now && k.at <= seen.now && k.stamp == g.stamp && k.limits == limits {
+		g, k := &seen[i], s.kept[name]
+		if g.err == nil && !g.gone && k.next > g.now && k.at <= g.now && k.stamp == g.stamp && k.limits == limits {
 			continue
 		}
-		found = append(found, candidate{job: name, stamp: g.stamp, gone: g.gone && !g.exists(name), at: k.at})
+		found = append(found, candidate{job: name, stamp: g.stamp, gone: g.gone && !g.exists(name), now: g.now, at: k.at})
 	}
 	return found
 }
 
-// done notes a sweep that began after a look at the time now.
-func (s *sweeps) done(c candidate, limits string, result swept, now int64) {
+// done notes a sweep that began after the look at its candidate.
+func (s *sweeps) done(c candidate, limits string, result swept) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	again := now + sweepAgainMs
+	again := c.now + sweepAgainMs
 	if c.at == 0 {
 		// The jobs that a process has found at its start do not come back all at once.
-		again = now + 1 + rand.Int64N(sweepAgainMs) //nolint:gosec // It only spreads load.
+		again = c.now + 1 + rand.Int64N(sweepAgainMs) //nolint:gosec // It only spreads load.
 	}
 	if !result.idle {
 		again = min(again, result.wake)
 	}
-	s.kept[c.job] = keptSweep{stamp: c.stamp, limits: limits, at: now, next: again}
+	s.kept[c.job] = keptSweep{stamp: c.stamp, limits: limits, at: c.now, next: again}
 }
 
 // know notes a job that may not be listed.

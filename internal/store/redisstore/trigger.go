@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	triggerPreludes = append(slices.Clip(repeatPreludes), "prelude_settings", "prelude_trigger")
+	triggerPreludes = append(slices.Clip(repeatPreludes), "prelude_settings", "prelude_floor", "prelude_trigger")
 
 	triggerScript    = newScript("trigger", triggerPreludes)
 	stageNamesScript = newScript("stage_names", readPreludes)
@@ -86,11 +86,11 @@ func (s *Store) triggerArgs(call coordinator.TriggerCall, registered, staged boo
 		timeout = decimal(max(0, *call.TimeoutMs))
 	}
 	args := []any{
-		name, ttl, call.Token, call.Fingerprint, decimal(s.floors.of(call.Job)), flag(registered),
+		name, ttl, call.Token, call.Fingerprint, s.floors.of(call.Job).text(), flag(registered),
 		call.RequiredTaskAcks, timeout, flag(call.Force), encodeLabels(call.Labels), call.Description, flag(call.Pinned),
 	}
 	args = appendDefaults(args, call.Defaults)
-	args = append(args, len(call.Tasks))
+	args = append(args, call.By, len(call.Tasks))
 	if !staged {
 		args = appendNames(args, call.Tasks)
 	}

@@ -41,7 +41,7 @@ func (a triggerArgs) list() []any {
 	args := []any{
 		name, repeatKeyMs, a.token, a.fingerprint, a.floor, flag(a.registered), max(0, required), a.timeout, flag(a.forced), `{"a":"b"}`, "why", flag(a.pinned),
 	}
-	args = append(appendDefaults(args, a.defaults), count)
+	args = append(appendDefaults(args, a.defaults), "", count)
 	return appendNames(args, a.names)
 }
 

@@ -25,12 +25,12 @@ func (s *Store) Update(ctx context.Context, call coordinator.UpdateCall) (coordi
 		pin = flag(*call.Pinned)
 	}
 	args := []any{flag(call.Labels != nil), labels, flag(call.Description != nil), description, pin}
-	return s.change(ctx, updateScript, once, call.Job, call.ID, appendPrecondition(args, call.If)...)
+	return s.change(ctx, updateScript, once, call.Job, call.ID, append(appendPrecondition(args, call.If), call.By, flag(call.Repaired))...)
 }
 
 // Delete removes a checkpoint.
 func (s *Store) Delete(ctx context.Context, call coordinator.DeleteCall) error {
-	args := appendPrecondition([]any{decimal(call.ID), flag(call.Force)}, call.If)
+	args := append(appendPrecondition([]any{decimal(call.ID), flag(call.Force)}, call.If), call.By)
 	r, err := s.run(ctx, deleteScript, once, call.Job, args...)
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func (s *Store) Delete(ctx context.Context, call coordinator.DeleteCall) error {
 	if r.word != wordOK {
 		return refusal(deleteScript.verb, call.Job, call.ID, r)
 	}
-	s.floors.see(call.Job, call.ID)
+	s.floors.see(call.Job, floor{id: call.ID})
 	s.observer.Deleted(call.Job, call.ID, coordinator.DeletedByRequest)
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	uploadPreludes = append(slices.Clip(endPreludes), "prelude_upload")
-	commitPreludes = append(slices.Clip(ackPreludes), "prelude_upload")
+	uploadPreludes = append(slices.Clip(importPreludes), "prelude_upload")
+	commitPreludes = append(slices.Clip(ackPreludes), "prelude_import", "prelude_upload")
 
 	beginUploadScript   = newScript("begin_upload", uploadPreludes)
 	writeChunkScript    = newScript("write_chunk", uploadPreludes)
@@ -69,7 +69,7 @@ func (s *Store) BeginUpload(ctx context.Context, call coordinator.UploadCall) (c
 
 // ask runs a script that judges the upload and renews its lease.
 func (u *upload) ask(ctx context.Context, sc *script) error {
-	args := append(u.sender(), uploadLease.Milliseconds(), coordinator.MaxTasksPerCheckpoint)
+	args := append(u.sender(), uploadLease.Milliseconds(), coordinator.MaxTasksPerCheckpoint, u.call.Import)
 	r, err := u.store.run(ctx, sc, reads, u.call.Job, args...)
 	if err != nil {
 		return err
@@ -88,6 +88,8 @@ func (u *upload) sender() []any {
 func (u *upload) refusal(verb string, r reply) error {
 	body := cursor{values: r.body}
 	switch r.word {
+	case string(coordinator.CodeStoreFull):
+		return coordinator.ErrStoreFull(errors.New("what is left of maxmemory is kept for what is smaller than an upload"))
 	case wordUploadLost:
 		return coordinator.ErrStoreUnavailable(errors.New("the store gave the upload up: it was not checked for longer than its lease"))
 	case wordUploadIncomplete:
@@ -208,7 +210,7 @@ func (u *upload) Commit(ctx context.Context, call coordinator.CommitCall) (coord
 	}
 	part := call.Part
 	args := append(u.sender(), coordinator.MaxTasksPerCheckpoint, chunksOf(part.Bytes), decimal(part.Bytes),
-		decimal(part.Entries), part.Digest, flag(call.Ack), retentionText(call.Retention))
+		decimal(part.Entries), part.Digest, flag(call.Ack), retentionText(call.Retention), u.call.Import)
 	r, err := u.store.run(ctx, commitUploadScript, repeatable, u.call.Job, args...)
 	if err != nil {
 		return coordinator.CommitResult{}, err

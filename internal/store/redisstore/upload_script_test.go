@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ func sender(task string) []any { return []any{7, task, "2", "4", "up"} }
 // begin calls begin_upload or check_upload for at most three tasks.
 func (l *lab) begin(sc *script, args []any) reply {
 	l.Helper()
-	return l.run(sc, append(args, 60_000, 3)...)
+	return l.run(sc, append(args, 60_000, 3, "")...)
 }
 
 // write stores a chunk of the upload "up".
@@ -29,7 +30,7 @@ func (l *lab) chunk(index int, chunk string) reply {
 
 func (l *lab) commit(task string, chunks, bytes int, ack bool) reply {
 	l.Helper()
-	return l.run(commitUploadScript, append(sender(task), 3, chunks, bytes, 1, "sha256:d", flag(ack), "5|0|0")...)
+	return l.run(commitUploadScript, append(sender(task), 3, chunks, bytes, 1, "sha256:d", flag(ack), "5|0|0", "")...)
 }
 
 // uploadLab has the pending checkpoint 7 for named tasks, in epoch 2.
@@ -49,7 +50,7 @@ func TestUploadRefusals(t *testing.T) {
 		"begin_upload": func(l *lab, args []any) reply { return l.begin(beginUploadScript, args) },
 		"check_upload": func(l *lab, args []any) reply { return l.begin(checkUploadScript, args) },
 		"commit_upload": func(l *lab, args []any) reply {
-			return l.run(commitUploadScript, append(args, 3, 0, 0, 0, "sha256:d", "1", "5|0|0")...)
+			return l.run(commitUploadScript, append(args, 3, 0, 0, 0, "sha256:d", "1", "5|0|0", "")...)
 		},
 	}
 	for name, judge := range judges {
@@ -211,7 +212,7 @@ func TestCommitUploadScript(t *testing.T) {
 		l.do("CONFIG", "SET", "maxmemory", 1)
 		l.unchanged(func() {
 			for _, ack := range []string{"0", "1"} {
-				_, err := l.try(commitUploadScript, append(sender("a"), 3, 1, 3, 1, "sha256:d", ack, "5|0|0")...)
+				_, err := l.try(commitUploadScript, append(sender("a"), 3, 1, 3, 1, "sha256:d", ack, "5|0|0", "")...)
 				if err == nil || !strings.Contains(err.Error(), "OOM") {
 					t.Errorf("commit at maxmemory: %v, want OOM", err)
 				}
@@ -237,5 +238,33 @@ func TestDiscardUploadScript(t *testing.T) {
 	l.unchanged(func() { l.word(l.run(discardUploadScript, 7, "up"), "ok") })
 	if err := l.redis.ConfigSet(context.Background(), "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What is left of maxmemory is for acknowledgements: chunks stop before it is used up.
+func TestChunksLeaveRoomInRedisForWhatIsSmall(t *testing.T) {
+	t.Parallel()
+	const most = 40 << 20
+	own := redistest.Start(t, redistest.Options{Config: []string{"--maxmemory", strconv.Itoa(most), "--maxmemory-policy", "noeviction"}})
+	l := labOn(t, own, "orders")
+	l.record(7, values{"tasks": "named"})
+	l.names("named", "a", "b", "c")
+	l.do("HSET", l.keys.job(), "epoch", 2)
+	l.word(l.begin(beginUploadScript, sender("a")), wordOK)
+	chunk := strings.Repeat("x", 256<<10)
+	index := 0
+	for ; index < 160; index++ {
+		if r := l.chunk(index, chunk); r.word != wordOK {
+			l.word(r, "store_full")
+			break
+		}
+	}
+	if index < 100 || index > 152 {
+		t.Errorf("%d chunks of 256 KiB went into 40 MB", index)
+	}
+	info, err := own.Client(t).InfoMap(t.Context(), "memory").Result()
+	used, _ := strconv.Atoi(info["Memory"]["used_memory"])
+	if err != nil || used > most*97/100 {
+		t.Errorf("%d bytes of %d are used (%v)", used, most, err)
 	}
 }

@@ -56,10 +56,11 @@ func testDeleteJob(t *testing.T, s suite) {
 		orders.deleteJob(true)
 		rest, err := orders.store.Events(t.Context(), coordinator.EventsCall{Job: "orders", After: &mark, Limit: 10})
 		r.check("events", err)
-		if len(rest.Events) != 2 || rest.Events[0].Type != coordinator.EventAborted || rest.Events[1].Type != coordinator.EventDeleted || rest.Events[1].CheckpointID != c.ID {
+		if len(rest.Events) != 3 || rest.Events[0].Type != coordinator.EventAborted || rest.Events[1].Type != coordinator.EventDeleted || rest.Events[1].CheckpointID != c.ID ||
+			rest.Events[2].Type != coordinator.EventJobDeleted {
 			t.Fatalf("the end of the job is told as %+v", rest)
 		}
-		end := rest.Events[1].ID
+		end := rest.Events[2].ID
 		for _, after := range []coordinator.EventID{end, {Epoch: 7, Seq: 1}} {
 			_, err := orders.store.Events(t.Context(), coordinator.EventsCall{Job: "orders", After: &after, Limit: 1})
 			r.refused(err, coordinator.CodeJobNotFound)
@@ -79,7 +80,7 @@ func testDeleteJob(t *testing.T, s suite) {
 		refused(r, coordinator.CodePinned)
 		r.pin(kept.ID, false)
 		refused(r, coordinator.CodeCheckpointNotCompleted)
-		r.wantEvents(mark)
+		r.wantKinds(mark, kind(coordinator.EventUpdated, kept.ID))
 		r.abort(open.ID)
 		r.deleteJob(false)
 		r.getRefused(coordinator.CodeCheckpointDeleted, kept.ID)
@@ -98,9 +99,10 @@ func testDeleteJob(t *testing.T, s suite) {
 		r.defaults.TolerableFailures = 9
 		r.putJob(coordinator.JobSettings{})
 		r.deleteJob(false)
-		got := r.wantKinds(mark, kind(coordinator.EventExpired, c.ID), kind(coordinator.EventDeleted, c.ID))
-		equal(t, "status at last", got[1].Status, coordinator.StatusExpired)
-		equal(t, "why", got[1].Why, coordinator.DeletedByRequest)
+		got := r.wantKinds(mark, kind(coordinator.EventConfigured, -1),
+			kind(coordinator.EventExpired, c.ID), kind(coordinator.EventDeleted, c.ID), kind(coordinator.EventJobDeleted, -1))
+		equal(t, "status at last", got[2].Status, coordinator.StatusExpired)
+		equal(t, "why", got[2].Why, coordinator.DeletedByRequest)
 	})
 	s.rule(t, "a precondition goes by the tag of the settings, and force does not pass it", func(t *testing.T, r *rig) {
 		force := func(c *coordinator.DeleteJobCall) { c.Force = true }
@@ -122,7 +124,8 @@ func testDeleteJob(t *testing.T, s suite) {
 		mark := r.position()
 		r.clock.Advance(5)
 		r.deleteJob(true)
-		got := r.wantKinds(mark, kind(coordinator.EventDeleted, kept.ID), kind(coordinator.EventAborted, open.ID), kind(coordinator.EventDeleted, open.ID))
+		got := r.wantKinds(mark, kind(coordinator.EventDeleted, kept.ID), kind(coordinator.EventAborted, open.ID),
+			kind(coordinator.EventDeleted, open.ID), kind(coordinator.EventJobDeleted, -1))
 		want := &coordinator.Failure{Reason: coordinator.ReasonAborted}
 		if diff := cmp.Diff(want, got[1].Failure); diff != "" {
 			t.Errorf("failure (-want +got):\n%s", diff)

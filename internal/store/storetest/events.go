@@ -261,14 +261,43 @@ func testEvents(t *testing.T, s suite) {
 		r.ack(c.ID, "a")
 		r.trigger(requires(3), withKey("k", "body"))
 		r.extend(c.ID, 100_000)
-		r.pin(c.ID, true)
 		r.shared(c.ID, "k", "1")
 		r.upload(c.ID, "b", part("b", "k", "1"))
-		r.putJob(coordinator.JobSettings{Description: "d"})
 		r.forgetTask("a")
 		r.sweep()
 		r.wantEvents(mark)
 	})
+	rule(t, "a change of labels, description or pin is told with whether it is pinned now", func(t *testing.T, r *rig) {
+		c := r.trigger(named("a", "b"), timeout(5000))
+		mark := r.position()
+		r.pin(c.ID, true)
+		r.clock.Advance(10)
+		_, err := r.store.Update(t.Context(), coordinator.UpdateCall{Job: r.job, ID: c.ID, Description: new("kept")})
+		r.check("update", err)
+		gone := r.abort(c.ID)
+		r.pin(c.ID, false)
+		want := coordinator.Event{
+			Type: coordinator.EventUpdated, At: r.clock.Now() - 10, CheckpointID: c.ID, Status: coordinator.StatusPending, RequiredTaskAcks: 2,
+			MissingTasks: []string{"a", "b"}, Deadline: c.Start + 5000, Pinned: true,
+		}
+		later := want
+		later.At = r.clock.Now()
+		ended := coordinator.Event{
+			Type: coordinator.EventAborted, CheckpointID: c.ID, Status: coordinator.StatusAborted, RequiredTaskAcks: 2,
+			MissingTasks: []string{"a", "b"}, DurationMs: gone.DurationMs(), Failure: gone.Failure,
+		}
+		unpinned := ended
+		unpinned.Type = coordinator.EventUpdated
+		r.wantEvents(mark, want, later, ended, unpinned)
+	})
+	rule(t, "other settings are told, and the end of a job after that of its checkpoints", func(t *testing.T, r *rig) {
+		r.putJob(coordinator.JobSettings{Description: "d"})
+		c := r.trigger()
+		r.deleteJob(true)
+		r.wantKinds(coordinator.EventID{}, kind(coordinator.EventConfigured, -1), kind(coordinator.EventTriggered, c.ID),
+			kind(coordinator.EventAborted, c.ID), kind(coordinator.EventDeleted, c.ID), kind(coordinator.EventJobDeleted, -1))
+	})
+	testEventsBy(t, rule)
 	rule(t, "the same call again after a lost reply tells nothing again", func(t *testing.T, r *rig) {
 		r.resent = true
 		trigger := r.triggerCall()

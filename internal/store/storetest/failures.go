@@ -200,7 +200,7 @@ func testFailures(t *testing.T, s suite) {
 		r.wantFailures(1, true) // what is too much by the new number is so at once
 		r.decline(c.ID, "a")
 		r.wantFailures(2, true)
-		r.wantKinds(mark, kind(coordinator.EventFailing, c.ID-1), kind(coordinator.EventAborted, c.ID))
+		r.wantKinds(mark, kind(coordinator.EventConfigured, -1), kind(coordinator.EventFailing, c.ID-1), kind(coordinator.EventAborted, c.ID))
 		r.putJob(coordinator.JobSettings{TolerableFailures: new(5)})
 		r.wantFailures(2, true)
 		r.completed()

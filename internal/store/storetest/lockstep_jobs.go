@@ -76,10 +76,10 @@ func (g *game) jobChanges() map[string]func(*rapid.T) move {
 		},
 		"put job": func(rt *rapid.T) move {
 			settings, jitter, condition := drawSettings(rt), gameJitters.Draw(rt, "jitter"), whichCondition(rt, "job")
-			onlyNew := rapid.IntRange(0, 9).Draw(rt, "only if new") == 0
+			onlyNew, by := rapid.IntRange(0, 9).Draw(rt, "only if new") == 0, gameCaller.Draw(rt, "caller")
 			return func(p *player) string {
 				call := p.rig.putCall(settings)
-				call.Jitter, call.If = jitter, condition(p)
+				call.Jitter, call.If, call.By = jitter, condition(p), by
 				call.If.IfNoneMatch = onlyNew
 				result, err := p.rig.store.PutJob(p.rig.t.Context(), call)
 				if err != nil {
@@ -92,7 +92,10 @@ func (g *game) jobChanges() map[string]func(*rapid.T) move {
 			if rapid.IntRange(0, 5).Draw(rt, "seldom") > 0 {
 				rt.Skip("not now")
 			}
-			call := coordinator.DeleteJobCall{Force: rapid.Bool().Draw(rt, "force"), Max: rapid.SampledFrom([]int{1, 2, coordinator.CleanupStep}).Draw(rt, "at most")}
+			call := coordinator.DeleteJobCall{
+				Force: rapid.Bool().Draw(rt, "force"), Max: rapid.SampledFrom([]int{1, 2, coordinator.CleanupStep}).Draw(rt, "at most"),
+				By: gameCaller.Draw(rt, "caller"),
+			}
 			condition := whichCondition(rt, "job")
 			return func(p *player) string {
 				call := call

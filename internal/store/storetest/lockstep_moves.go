@@ -18,6 +18,7 @@ var (
 	gameNames  = rapid.SampledFrom([]string{"k", "l", "é", "\U0001F600", "\uffff"})
 	gameValues = rapid.SampledFrom([]string{"1", "1.0", "null", `"a b"`, `{"b":1,"a":[]}`})
 	gameEpochs = rapid.SampledFrom([]int64{-1, -1, -1, 0, 1, 2})
+	gameCaller = rapid.SampledFrom([]string{"", "", "ops", "ann@example.org"})
 )
 
 // which draws a checkpoint: mostly one that was triggered, the newest above all, at times
@@ -73,13 +74,17 @@ func (g *game) changes() map[string]func(*rapid.T) move {
 	return map[string]func(*rapid.T) move{
 		"trigger": g.drawTrigger, "trigger again": g.drawTrigger, "trigger and complete": g.drawCompleted, "trigger and complete again": g.drawCompleted, "ack": g.drawAck, "ack again": g.drawAck, "ack more": g.drawAck,
 		"complete": func(rt *rapid.T) move {
-			n, force := g.which(rt), rapid.Bool().Draw(rt, "force")
+			n, force, by := g.which(rt), rapid.Bool().Draw(rt, "force"), gameCaller.Draw(rt, "caller")
 			return func(p *player) string {
-				return p.answer(p.rig.store.Complete(p.rig.t.Context(), p.rig.completeCall(p.id(n), force)))
+				call := p.rig.completeCall(p.id(n), force)
+				call.By = by
+				return p.answer(p.rig.store.Complete(p.rig.t.Context(), call))
 			}
 		},
 		"abort": func(rt *rapid.T) move {
-			call := coordinator.AbortCall{Epoch: whichEpoch(rt), Message: rapid.SampledFrom([]string{"", "why"}).Draw(rt, "message")}
+			call := coordinator.AbortCall{
+				Epoch: whichEpoch(rt), Message: rapid.SampledFrom([]string{"", "why"}).Draw(rt, "message"), By: gameCaller.Draw(rt, "caller"),
+			}
 			n := g.which(rt)
 			if rapid.Bool().Draw(rt, "decline") {
 				call.TaskID, call.Attempt = gameTasks.Draw(rt, "task"), rapid.Int64Range(0, 3).Draw(rt, "attempt")
@@ -102,7 +107,7 @@ func (g *game) changes() map[string]func(*rapid.T) move {
 		},
 		"update": func(rt *rapid.T) move {
 			n, condition := g.which(rt), whichCondition(rt, "checkpoint")
-			call := coordinator.UpdateCall{}
+			call := coordinator.UpdateCall{By: gameCaller.Draw(rt, "caller")}
 			if rapid.Bool().Draw(rt, "change the pin") {
 				call.Pinned = new(rapid.Bool().Draw(rt, "pin"))
 			}
@@ -116,9 +121,12 @@ func (g *game) changes() map[string]func(*rapid.T) move {
 			}
 		},
 		"delete": func(rt *rapid.T) move {
-			n, force, condition := g.which(rt), rapid.Bool().Draw(rt, "force"), whichCondition(rt, "checkpoint")
+			n, condition := g.which(rt), whichCondition(rt, "checkpoint")
+			call := coordinator.DeleteCall{Force: rapid.Bool().Draw(rt, "force"), By: gameCaller.Draw(rt, "caller")}
 			return func(p *player) string {
-				err := p.rig.store.Delete(p.rig.t.Context(), coordinator.DeleteCall{Job: p.rig.job, ID: p.id(n), Force: force, If: condition(p)})
+				call := call
+				call.Job, call.ID, call.If = p.rig.job, p.id(n), condition(p)
+				err := p.rig.store.Delete(p.rig.t.Context(), call)
 				if err != nil {
 					return p.refusal(err)
 				}
@@ -126,7 +134,10 @@ func (g *game) changes() map[string]func(*rapid.T) move {
 			}
 		},
 		"cleanup": func(rt *rapid.T) move {
-			call := coordinator.CleanupCall{Keep: rapid.IntRange(0, 6).Draw(rt, "keep"), DryRun: rapid.Bool().Draw(rt, "dry"), Max: rapid.SampledFrom([]int{1, 2, coordinator.CleanupStep}).Draw(rt, "at most")}
+			call := coordinator.CleanupCall{
+				Keep: rapid.IntRange(0, 6).Draw(rt, "keep"), DryRun: rapid.Bool().Draw(rt, "dry"),
+				Max: rapid.SampledFrom([]int{1, 2, coordinator.CleanupStep}).Draw(rt, "at most"), By: gameCaller.Draw(rt, "caller"),
+			}
 			return func(p *player) string {
 				call := call
 				call.Job = p.rig.job
@@ -138,10 +149,10 @@ func (g *game) changes() map[string]func(*rapid.T) move {
 			}
 		},
 		"recover": func(rt *rapid.T) move {
-			key, body := gameKeys.Draw(rt, "key"), gameBodies.Draw(rt, "body")
+			key, body, by := gameKeys.Draw(rt, "key"), gameBodies.Draw(rt, "body"), gameCaller.Draw(rt, "caller")
 			return func(p *player) string {
 				call := p.rig.recoverCall(key)
-				call.Fingerprint = body
+				call.Fingerprint, call.By = body, by
 				result, err := p.rig.store.Recover(p.rig.t.Context(), call)
 				if err != nil {
 					return p.refusal(err)
@@ -167,6 +178,7 @@ func (g *game) drawTrigger(rt *rapid.T) move {
 	call := coordinator.TriggerCall{
 		Force:       rapid.Bool().Draw(rt, "force"),
 		Pinned:      rapid.IntRange(0, 5).Draw(rt, "pinned") == 0,
+		By:          gameCaller.Draw(rt, "caller"),
 		Idempotency: coordinator.Idempotency{Key: gameKeys.Draw(rt, "key"), Fingerprint: gameBodies.Draw(rt, "body")},
 	}
 	if ms := rapid.SampledFrom([]int64{-1, 0, 1000, 60_000}).Draw(rt, "timeout"); ms >= 0 {

@@ -127,7 +127,7 @@ func raceDeleteJobTrigger(t *testing.T, r *rig, round int) {
 	}
 	_, err := r.store.Get(t.Context(), orders.ref(id))
 	if err == nil {
-		orders.wantKinds(mark, kind(coordinator.EventDeleted, old.ID), kind(coordinator.EventTriggered, id))
+		orders.wantKinds(mark, kind(coordinator.EventDeleted, old.ID), kind(coordinator.EventJobDeleted, -1), kind(coordinator.EventTriggered, id))
 		orders.deleteJob(true)
 	} else {
 		r.refused(err, coordinator.CodeJobNotFound)

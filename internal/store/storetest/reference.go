@@ -22,6 +22,8 @@ type reference struct {
 
 	mu   sync.Mutex
 	jobs map[string]*refJob
+	// by is who asked for what is done under mu.
+	by string
 	// listeners are called with the job of each event.
 	listeners map[*func(string)]bool
 }
@@ -35,6 +37,8 @@ type refJob struct {
 	// shown is the highest display timestamp that was given.
 	shown       int64
 	checkpoints map[int64]*refCheckpoint
+	// imports are what nobody sees yet.
+	imports map[int64]*refImport
 	// attempts has the highest attempt heard of each task.
 	attempts map[string]int64
 	// keys are the Idempotency-Keys by verb and key, answers the answers by token.
@@ -65,6 +69,8 @@ type refCheckpoint struct {
 	shared   map[string]refEntry
 	// leases are the ends of leases by their token.
 	leases map[string]int64
+	// imported is the token of the import that made it.
+	imported string
 }
 
 type refAck struct {
@@ -92,7 +98,7 @@ func (r *reference) entry(name string) *refJob {
 		return j
 	}
 	j := &refJob{
-		name: name, checkpoints: map[int64]*refCheckpoint{}, attempts: map[string]int64{},
+		name: name, checkpoints: map[int64]*refCheckpoint{}, imports: map[int64]*refImport{}, attempts: map[string]int64{},
 		keys: map[string]refKey{}, answers: map[string]any{}, noted: coordinator.DefaultSettings(), refRecord: newRecord(),
 	}
 	r.jobs[name] = j
@@ -126,7 +132,7 @@ func (j *refJob) find(id int64) (*refCheckpoint, error) {
 		if latest := j.latest(); latest != nil {
 			return latest, nil
 		}
-		return nil, coordinator.ErrNoCompletedCheckpoint(j.name)
+		return nil, j.noLatest()
 	}
 	switch c := j.checkpoints[id]; {
 	case c != nil:
@@ -150,11 +156,21 @@ func (j *refJob) ids(condition func(*refCheckpoint) bool) []int64 {
 }
 
 func (j *refJob) latest() *refCheckpoint {
-	ids := j.ids(func(c *refCheckpoint) bool { return c.Completed() })
+	ids := j.ids(func(c *refCheckpoint) bool { return c.Completed() && c.Damage == "" })
 	if len(ids) == 0 {
 		return nil
 	}
 	return j.checkpoints[ids[len(ids)-1]]
+}
+
+// noLatest is why there is no latest.
+func (j *refJob) noLatest() error {
+	damaged := j.ids(func(c *refCheckpoint) bool { return c.Damage != "" })
+	if len(damaged) == 0 {
+		return coordinator.ErrNoCompletedCheckpoint(j.name)
+	}
+	id := damaged[len(damaged)-1]
+	return coordinator.ErrSnapshotDamaged(id, j.checkpoints[id].Damage, nil)
 }
 
 // nextSteps are the newest pending and the latest completed id, nil where there is none.
@@ -271,7 +287,7 @@ func (r *reference) report(j *refJob, c *refCheckpoint) {
 func (r *reference) retain(j *refJob, defaults coordinator.Retention) {
 	limits := j.settings.Over(coordinator.Settings{Retention: defaults}).Retention
 	now := r.clock()
-	ids := j.ids(func(c *refCheckpoint) bool { return c.Completed() && !c.Pinned })
+	ids := j.ids(func(c *refCheckpoint) bool { return c.Completed() && !c.Pinned && c.Damage == "" })
 	bytes := int64(0)
 	for _, id := range ids {
 		bytes += j.checkpoints[id].Bytes

@@ -14,6 +14,7 @@ import (
 func (r *reference) Trigger(_ context.Context, call coordinator.TriggerCall) (coordinator.TriggerResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.askedBy(call.By)()
 	j := r.entry(call.Job)
 	return once(j, call.Token, func() (coordinator.TriggerResult, error) {
 		if known, ok := j.keys["trigger "+call.Key]; ok && call.Key != "" {
@@ -206,6 +207,7 @@ func (r *reference) accept(j *refJob, c *refCheckpoint, task string, attempt int
 func (r *reference) Complete(_ context.Context, call coordinator.CompleteCall) (coordinator.Checkpoint, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.askedBy(call.By)()
 	j, c, err := r.find(call.Job, call.ID)
 	if err != nil {
 		return coordinator.Checkpoint{}, err
@@ -226,6 +228,7 @@ func (r *reference) Complete(_ context.Context, call coordinator.CompleteCall) (
 func (r *reference) Abort(_ context.Context, call coordinator.AbortCall) (coordinator.Checkpoint, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.askedBy(call.By)()
 	j, c, err := r.find(call.Job, call.ID)
 	if err != nil {
 		return coordinator.Checkpoint{}, err
@@ -269,7 +272,8 @@ func (r *reference) Extend(_ context.Context, call coordinator.ExtendCall) (coor
 func (r *reference) Update(_ context.Context, call coordinator.UpdateCall) (coordinator.Checkpoint, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, c, err := r.find(call.Job, call.ID)
+	defer r.askedBy(call.By)()
+	j, c, err := r.find(call.Job, call.ID)
 	if err != nil {
 		return coordinator.Checkpoint{}, err
 	}
@@ -281,7 +285,11 @@ func (r *reference) Update(_ context.Context, call coordinator.UpdateCall) (coor
 	}
 	c.Description = *cmp.Or(call.Description, &c.Description)
 	c.Pinned = *cmp.Or(call.Pinned, &c.Pinned)
+	if call.Repaired {
+		c.Damage = ""
+	}
 	c.Revision++
+	r.tell(j, c, coordinator.EventUpdated, "")
 	return r.view(c), nil
 }
 

@@ -20,6 +20,12 @@ func (r *reference) emit(j *refJob, e coordinator.Event) {
 	}
 }
 
+// askedBy names who asks for what is done until done is called.
+func (r *reference) askedBy(name string) (done func()) {
+	r.by = name
+	return func() { r.by = "" }
+}
+
 // tell writes an event about a checkpoint as it is.
 func (r *reference) tell(j *refJob, c *refCheckpoint, kind coordinator.EventType, why coordinator.DeletionReason) {
 	v := r.view(c)
@@ -32,6 +38,10 @@ func (r *reference) tell(j *refJob, c *refCheckpoint, kind coordinator.EventType
 	}
 	if c.Completed() {
 		e.Entries, e.Bytes = c.Entries, c.Bytes
+	}
+	e.Pinned = kind == coordinator.EventUpdated && c.Pinned
+	if kind != coordinator.EventExpired && why != coordinator.DeletedByRetention {
+		e.By = r.by
 	}
 	r.emit(j, e)
 }

@@ -80,6 +80,7 @@ func (r *reference) Job(_ context.Context, job string) (coordinator.JobState, er
 func (r *reference) PutJob(_ context.Context, call coordinator.PutJobCall) (coordinator.PutJobResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.askedBy(call.By)()
 	j := r.entry(call.Job)
 	if !met(call.If, new(r.state(j)).Tag(), j.configured) {
 		return coordinator.PutJobResult{}, coordinator.ErrPreconditionFailed()
@@ -95,6 +96,7 @@ func (r *reference) PutJob(_ context.Context, call coordinator.PutJobCall) (coor
 	created := !j.configured
 	j.exists, j.configured, j.settings, j.noted = true, true, cloned(call.Settings), call.Defaults
 	j.revision++
+	r.emit(j, coordinator.Event{Type: coordinator.EventConfigured, CheckpointID: -1, By: r.by})
 	r.judge(j)
 	return coordinator.PutJobResult{State: r.state(j), Created: created}, nil
 }
@@ -103,6 +105,7 @@ func (r *reference) PutJob(_ context.Context, call coordinator.PutJobCall) (coor
 func (r *reference) DeleteJob(_ context.Context, call coordinator.DeleteJobCall) (coordinator.DeleteJobResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.askedBy(call.By)()
 	j, err := r.job(call.Job)
 	if err != nil {
 		return coordinator.DeleteJobResult{}, err
@@ -123,9 +126,11 @@ func (r *reference) DeleteJob(_ context.Context, call coordinator.DeleteJobCall)
 	for _, id := range all[:min(len(all), call.Max)] {
 		r.remove(j, j.checkpoints[id], coordinator.ReasonAborted, coordinator.DeletedByRequest)
 	}
+	clear(j.imports)
 	if len(j.checkpoints) > 0 {
 		return coordinator.DeleteJobResult{More: true}, nil
 	}
+	r.emit(j, coordinator.Event{Type: coordinator.EventJobDeleted, CheckpointID: -1, By: r.by})
 	j.refRecord = newRecord()
 	j.revision++
 	j.exists = j.name == coordinator.DefaultJob

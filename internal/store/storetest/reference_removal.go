@@ -13,6 +13,7 @@ import (
 func (r *reference) Delete(_ context.Context, call coordinator.DeleteCall) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.askedBy(call.By)()
 	j, c, err := r.find(call.Job, call.ID)
 	switch {
 	case err != nil:
@@ -41,6 +42,7 @@ func (r *reference) remove(j *refJob, c *refCheckpoint, reason coordinator.Failu
 func (r *reference) Cleanup(_ context.Context, call coordinator.CleanupCall) (coordinator.CleanupResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.askedBy(call.By)()
 	j, err := r.job(call.Job)
 	if err != nil {
 		return coordinator.CleanupResult{}, err
@@ -50,7 +52,7 @@ func (r *reference) Cleanup(_ context.Context, call coordinator.CleanupCall) (co
 	}
 	order := append(
 		j.ids(func(c *refCheckpoint) bool { return !c.Pinned && !c.Completed() }),
-		j.ids(func(c *refCheckpoint) bool { return !c.Pinned && c.Completed() })...)
+		j.ids(func(c *refCheckpoint) bool { return !c.Pinned && c.Completed() && c.Damage == "" })...)
 	result := coordinator.CleanupResult{Kept: len(order)}
 	for _, id := range order {
 		c := j.checkpoints[id]
@@ -79,10 +81,14 @@ func (r *reference) Cleanup(_ context.Context, call coordinator.CleanupCall) (co
 func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (coordinator.RecoverResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.askedBy(call.By)()
 	j := r.entry(call.Job)
 	return once(j, call.Token, func() (coordinator.RecoverResult, error) {
 		if known, ok := j.keys["recover "+call.Key]; ok && call.Key != "" {
 			return r.recoverAgain(j, known, call)
+		}
+		if refusal := j.noLatest(); j.latest() == nil && coordinator.CodeOf(refusal) == coordinator.CodeSnapshotDamaged {
+			return coordinator.RecoverResult{}, refusal
 		}
 		result := coordinator.RecoverResult{
 			Ended: j.ids(func(c *refCheckpoint) bool { return c.Status == coordinator.StatusPending }),
@@ -102,7 +108,7 @@ func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (co
 		if call.Key != "" {
 			j.keys["recover "+call.Key] = record
 		}
-		r.emit(j, coordinator.Event{Type: coordinator.EventRecovered, CheckpointID: record.id})
+		r.emit(j, coordinator.Event{Type: coordinator.EventRecovered, CheckpointID: record.id, By: r.by})
 		return result, nil
 	})
 }
@@ -119,6 +125,8 @@ func (r *reference) recoverAgain(j *refJob, known refKey, call coordinator.Recov
 	switch c := j.checkpoints[known.id]; {
 	case known.fingerprint != call.Fingerprint:
 		return coordinator.RecoverResult{}, coordinator.ErrIdempotencyKeyReused()
+	case c != nil && c.Damage != "":
+		return coordinator.RecoverResult{}, coordinator.ErrSnapshotDamaged(c.ID, c.Damage, nil)
 	case c != nil:
 		r.leaseForRecovery(c, known.epoch, call.LeaseMs)
 		result.Checkpoint = new(r.view(c))
@@ -128,12 +136,13 @@ func (r *reference) recoverAgain(j *refJob, known refKey, call coordinator.Recov
 	return result, nil
 }
 
-// Sweep writes expiry and applies retention where leases had held it up.
+// Sweep writes expiry, applies retention where leases had held it up, and drops imports that were left alone.
 func (r *reference) Sweep(_ context.Context, call coordinator.SweepCall) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(r.jobs)) {
 		r.settle(r.jobs[name])
+		maps.DeleteFunc(r.jobs[name].imports, func(_ int64, i *refImport) bool { return i.lease < r.clock() })
 		r.retain(r.jobs[name], call.Retention)
 	}
 	return nil

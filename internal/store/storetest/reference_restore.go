@@ -111,3 +111,16 @@ func (r *reference) SaveDigest(_ context.Context, ref coordinator.Ref, digest st
 	}
 	return nil
 }
+
+// MarkDamaged notes what a checkpoint lacks.
+func (r *reference) MarkDamaged(_ context.Context, call coordinator.DamageCall) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.askedBy(call.By)()
+	if j, c, err := r.find(call.Job, call.ID); err == nil && c.Completed() && c.Damage == "" {
+		c.Damage = call.What
+		c.Revision++
+		r.tell(j, c, coordinator.EventUpdated, "")
+	}
+	return nil
+}

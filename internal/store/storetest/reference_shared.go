@@ -14,7 +14,7 @@ import (
 func (r *reference) WriteShared(_ context.Context, call coordinator.SharedWrite) (coordinator.SharedWritten, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	j, c, err := r.find(call.Job, call.ID)
+	j, c, err := r.subject(call.Job, call.ID, call.Import)
 	if err != nil {
 		return coordinator.SharedWritten{}, err
 	}

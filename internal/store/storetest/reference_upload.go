@@ -27,7 +27,7 @@ func (r *reference) BeginUpload(_ context.Context, call coordinator.UploadCall) 
 
 // check gives the checkpoint, or why a part of this task cannot be handed in now.
 func (u *refUpload) check() (*refJob, *refCheckpoint, error) {
-	j, c, err := u.reference.find(u.call.Job, u.call.ID)
+	j, c, err := u.reference.subject(u.call.Job, u.call.ID, u.call.Import)
 	if err != nil {
 		return nil, nil, err
 	}

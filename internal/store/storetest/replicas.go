@@ -96,6 +96,10 @@ func (s *inTurn) SaveDigest(ctx context.Context, ref coordinator.Ref, digest str
 	return s.next().SaveDigest(ctx, ref, digest)
 }
 
+func (s *inTurn) MarkDamaged(ctx context.Context, call coordinator.DamageCall) error {
+	return s.next().MarkDamaged(ctx, call)
+}
+
 func (s *inTurn) Jobs(ctx context.Context) ([]coordinator.JobState, error) {
 	return s.next().Jobs(ctx)
 }
@@ -131,6 +135,10 @@ func (s *inTurn) PutJob(ctx context.Context, call coordinator.PutJobCall) (coord
 
 func (s *inTurn) DeleteJob(ctx context.Context, call coordinator.DeleteJobCall) (coordinator.DeleteJobResult, error) {
 	return s.next().DeleteJob(ctx, call)
+}
+
+func (s *inTurn) Import(ctx context.Context, call coordinator.ImportCall) error {
+	return s.next().Import(ctx, call)
 }
 
 func (s *inTurn) ForgetTask(ctx context.Context, job, taskID string) error {

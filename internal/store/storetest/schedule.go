@@ -93,7 +93,7 @@ func testSchedule(t *testing.T, s suite) {
 		r.wantSchedule(coordinator.ScheduleState{
 			Due: due + 1000, Last: coordinator.ScheduleTriggered, LastAt: due, LastID: c.ID, Triggered: 1,
 		}, result)
-		r.wantKinds(coordinator.EventID{}, kind(coordinator.EventTriggered, c.ID))
+		r.wantKinds(coordinator.EventID{}, kind(coordinator.EventConfigured, -1), kind(coordinator.EventTriggered, c.ID))
 		r.ackRefused(coordinator.CodeTaskNotExpected, c.ID, "stranger")
 		r.accept(c.ID, "a")
 		equal(t, "status", r.accept(c.ID, "b").Status, coordinator.StatusCompleted)

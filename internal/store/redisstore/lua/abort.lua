@@ -8,6 +8,7 @@
 -- ARGV[5]  epoch ("" = unchecked)
 -- ARGV[6]  message
 -- ARGV[7]  token of the call
+-- ARGV[8]  the name of who asks, for the events; may be left out
 --
 -- Body     view
 -- Refusals job_not_found; task_not_expected; stale_epoch; stale_attempt
@@ -17,6 +18,7 @@
 --          in the same step, the kept answer.
 
 local id, task, attempt, epoch, message, token = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+caller = ARGV[8] or ''
 local reason = task ~= '' and 'declined' or 'aborted'
 
 local job = find_job()

@@ -10,6 +10,7 @@
 -- ARGV[6]  upload id
 -- ARGV[7]  lease, ms
 -- ARGV[8]  how many tasks a checkpoint may have
+-- ARGV[9]  token of the import that makes the checkpoint, "" for a task (prelude_import.lua)
 --
 -- Body     nothing
 -- Refusals those of begin_upload, and upload_lost
@@ -23,7 +24,7 @@ local job = find_job()
 if not job then
   return refuse({ 'job_not_found' })
 end
-local rec = read_record(id)
+local rec = subject(id, ARGV[9])
 if not rec then
   return refuse(absent(job, id, true))
 end

@@ -7,6 +7,7 @@
 -- ARGV[2]  how many are to survive
 -- ARGV[3]  how many may go in this step
 -- ARGV[4]  "1" only answers what would go
+-- ARGV[5]  the name of who asks, for the events; may be left out
 --
 -- Body     array of ids that go, array of ids skipped, unpinned ones that are left,
 --          "1" if another step would remove more
@@ -14,6 +15,7 @@
 -- Second run: would go on with the next ones; never sent twice.
 
 local keep, most, dry = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
+caller = ARGV[5] or ''
 
 if not find_job() then
   return refuse({ 'job_not_found' })

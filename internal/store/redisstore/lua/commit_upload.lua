@@ -15,6 +15,7 @@
 -- ARGV[11]  digest of the part
 -- ARGV[12]  "1" acknowledges
 -- ARGV[13]  retention's limits of the server, "keep|age|bytes" (prelude_end.lua)
+-- ARGV[14]  token of the import that makes the checkpoint, "" for a task (prelude_import.lua)
 --
 -- Body     nothing; with ARGV[12] the outcomes of prelude_judge.lua, of one item
 -- Refusals those of begin_upload; upload_lost; upload_incomplete: chunks, bytes that the
@@ -32,7 +33,7 @@ local job = find_job()
 if not job then
   return refuse({ 'job_not_found' })
 end
-local rec = read_record(id)
+local rec = subject(id, ARGV[14])
 if not rec then
   return kept_answer(upload) or refuse(absent(job, id, true))
 end

@@ -6,6 +6,7 @@
 -- ARGV[3]  "1" also completes with acknowledgements missing
 -- ARGV[4]  retention's limits of the server, "keep|age|bytes" (prelude_end.lua)
 -- ARGV[5]  token of the call
+-- ARGV[6]  the name of who asks, for the events; may be left out
 --
 -- Body     view
 -- Refusals job_not_found, checkpoint_not_found, checkpoint_deleted
@@ -15,6 +16,7 @@
 --          answer.
 
 local id, force, limits, token = ARGV[2], ARGV[3] == '1', ARGV[4], ARGV[5]
+caller = ARGV[6] or ''
 
 local job = find_job()
 if not job then

@@ -5,13 +5,15 @@
 -- ARGV[2]  checkpoint id
 -- ARGV[3]  "1" also removes a pinned one
 -- ARGV[4]  "1" demands that the checkpoint does not exist
--- ARGV[5]  number of tags one of which it must have; then the tags
+-- ARGV[5]  number of tags one of which it must have; then the tags, then the name of who asks, for
+--          the events; the latter may be left out
 --
 -- Body     empty
 -- Refusals job_not_found, checkpoint_not_found, checkpoint_deleted, precondition_failed, pinned
 -- Second run: would be told that the checkpoint is gone; never sent twice.
 
-local id, force = ARGV[2], ARGV[3] == '1'
+local id, force, tags = ARGV[2], ARGV[3] == '1', tonumber(ARGV[5])
+caller = ARGV[6 + tags] or ''
 
 local job = find_job()
 if not job then
@@ -22,7 +24,7 @@ if not rec then
   return refuse(absent(job, id))
 end
 settle(id, rec)
-if not met(id .. '-' .. integer(rec.rev), ARGV[4] == '1', 6, tonumber(ARGV[5])) then
+if not met(id .. '-' .. integer(rec.rev), ARGV[4] == '1', 6, tags) then
   return refuse({ 'precondition_failed' })
 end
 if rec.pinned and not force then

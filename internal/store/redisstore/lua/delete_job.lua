@@ -8,14 +8,16 @@
 -- ARGV[3]  "1" also removes pending and pinned checkpoints
 -- ARGV[4]  how many may go in this step
 -- ARGV[5]  "1" demands that nobody configured the job
--- ARGV[6]  number of tags one of which the settings must have; then the tags
+-- ARGV[6]  number of tags one of which the settings must have; then the tags, then the name of who
+--          asks, for the events; the latter may be left out
 --
 -- Body     "1" if checkpoints are left, array of ids that went
 -- Refusals job_not_found; precondition_failed
 --          pinned: how many are; checkpoint_not_completed: how many are pending
 -- Second run: finds the kept answer.
 
-local token, force, most = ARGV[2], ARGV[3] == '1', tonumber(ARGV[4])
+local token, force, most, tags = ARGV[2], ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[6])
+caller = ARGV[7 + tags] or ''
 
 local known = kept_answer(token)
 if known then
@@ -26,7 +28,7 @@ if not job then
   return refuse({ 'job_not_found' })
 end
 local had = redis.call('HMGET', base .. 'job', 'configured', 'srev', 's_names')
-if not met(had[1] == '1' and integer(tonumber(had[2])), ARGV[5] == '1', 7, tonumber(ARGV[6])) then
+if not met(had[1] == '1' and integer(tonumber(had[2])), ARGV[5] == '1', 7, tags) then
   return refuse({ 'precondition_failed' })
 end
 local pinned = redis.call('SCARD', base .. 'pinned')
@@ -42,6 +44,9 @@ end
 allow_full()
 -- The expiry may be more than is kept of those that ended: that is told as always.
 ends.trim_ended()
+for _, id in ipairs(redis.call('ZRANGE', base .. 'importing', 0, most - 1)) do
+  drop_import(id)
+end
 local gone = {}
 for _, id in ipairs(redis.call('ZRANGE', base .. 'index', 0, most - 1)) do
   local rec = read_record(id)
@@ -52,8 +57,9 @@ for _, id in ipairs(redis.call('ZRANGE', base .. 'index', 0, most - 1)) do
     ends.forget(id)
   end
 end
-local left = redis.call('ZCARD', base .. 'index') > 0
+local left = redis.call('ZCARD', base .. 'index') + redis.call('ZCARD', base .. 'importing') > 0
 if not left then
+  events.emit('job.deleted', '', events.add_caller({}))
   -- What this step has to tell and to count comes before what forgets all counts.
   events.close()
   -- Indexes may name what never was a checkpoint of ours.

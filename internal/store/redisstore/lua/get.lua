@@ -6,7 +6,8 @@
 -- ARGV[3]  how many acknowledgements to answer, in byte order of the task ids
 --
 -- Body     view, { taskId, ack, … } with each ack as it is stored
--- Refusals job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted
+-- Refusals job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted;
+--          damaged: id, what is not there as recorded
 -- Also     again, see prelude_sort.lua
 --
 -- Second run: reads only, but for what sort_acks moves.
@@ -17,6 +18,10 @@ if not found then
 end
 if sort_acks(found.id) then
   return answer('again', {})
+end
+local rec = found.rec
+if rec.status == 'completed' and redis.pcall('HLEN', checkpoint_key(found.id, 'acks')) ~= rec.acked then
+  return refuse({ 'damaged', found.id, 'the list of acknowledgements' })
 end
 local rows = {}
 local tasks = redis.call('ZRANGE', checkpoint_key(found.id, 'acked'), 0, tonumber(ARGV[3]) - 1)

@@ -28,19 +28,30 @@ local sources = ({
   aborted = { 'ended' },
 })[want]
 
+local filtered = want ~= '' or task ~= ''
+
+-- Reads only what the filters ask for. What cannot be read as ours, parseCheckpoints leaves out.
 local function wanted(id)
-  local rec = read_record(id)
-  if not rec then
+  local field = redis.pcall('HMGET', base .. id, 'status', 'start', 'timeout', 'tasks')
+  if field.err or not field[1] then
+    field = redis.pcall('HMGET', checkpoint_key(id, 'adopted'), 'status', 'start', 'timeout', 'tasks')
+  end
+  local start, timeout = tonumber(field[2] or ''), tonumber(field[3] or '')
+  if field.err or not (start and timeout) then
     return false
   end
-  local status = overdue(rec) and 'expired' or rec.status
+  local status = field[1]
+  if overdue({ status = status, start = start, timeout = timeout }) then
+    status = 'expired'
+  end
   if want ~= '' and status ~= want then
     return false
   end
   if task == '' then
     return true
   end
-  if rec.tasks ~= '' and type(redis.pcall('ZSCORE', base .. 'tasks:' .. rec.tasks, task)) ~= 'string' then
+  local tasks = field[4] or ''
+  if tasks ~= '' and type(redis.pcall('ZSCORE', base .. 'tasks:' .. tasks, task)) ~= 'string' then
     return false
   end
   return redis.pcall('HEXISTS', checkpoint_key(id, 'acks'), task) == 0
@@ -62,15 +73,18 @@ local function page(size)
   return ids, math.min(#ids, size)
 end
 
-local found = {}
+-- In a large index each id is a walk through memory that nobody has touched for long: where all that
+-- is looked at is wanted, no more of them than that.
+local found, size = {}, filtered and 100 or math.min(most, 100)
 while looks > 0 and #found < most do
-  local ids, count = page(math.min(looks, 100))
+  local ids, count = page(math.min(looks, size))
+  size = 100
   if count == 0 then
     return answer('ok', { '', found })
   end
   for i = 1, count do
     looks, below = looks - 1, ids[i]
-    if wanted(ids[i]) then
+    if not filtered or wanted(ids[i]) then
       found[#found + 1] = view(ids[i])
       if #found == most then
         break

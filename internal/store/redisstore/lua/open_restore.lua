@@ -31,7 +31,7 @@ end
 if sort_acks(found.id) then
   return answer('again', {})
 end
-local shared = redis.call('HMGET', base .. id, 'sentries', 'sdigest')
+local shared = redis.call('HMGET', rec.key, 'sentries', 'sdigest')
 if redis.pcall('HLEN', checkpoint_key(id, 'state')) ~= tonumber(shared[1] or '0') then
   return refuse({ 'damaged', id, 'the shared state' })
 end

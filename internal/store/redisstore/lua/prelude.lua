@@ -20,7 +20,8 @@
 --   view(id)                     { id, { missing names }, { record pairs } } for parseCheckpoint,
 --                                or nil; expiry is not derived here but by the reader
 --   views(ids)                   the views of those ids that have one
---   latest_completed()           highest completed id and its record, or nil
+--   latest_completed()           highest completed id without known damage and its record; or nil, and
+--                                where all are damaged the refusal that names the highest of them
 --   next_steps()                 current id or "", latest id or ""
 --   absent(job, id, late)        refusal for an id without a record; late adds the next steps
 --   check_sender(job, rec, task, epoch, attempt)
@@ -65,11 +66,8 @@ local function pending_now()
   return redis.call('ZCARD', base .. 'pending') - redis.call('ZCOUNT', base .. 'deadlines', '-inf', '(' .. integer(now))
 end
 
-local function view(id)
-  local pairs_of = redis.pcall('HGETALL', base .. id)
-  if pairs_of.err then
-    return nil
-  end
+local function view(id, beside)
+  local pairs_of = redis.pcall('HGETALL', beside or base .. id)
   local ours, tasks, status = false, '', ''
   for i = 1, #pairs_of, 2 do
     local name, value = pairs_of[i], pairs_of[i + 1]
@@ -82,7 +80,7 @@ local function view(id)
     end
   end
   if not ours then
-    return nil
+    return not beside and view(id, checkpoint_key(id, 'adopted')) or nil
   end
   local missing = {}
   if tasks ~= '' and status ~= 'completed' then
@@ -104,19 +102,23 @@ end
 
 -- The index may name a record that somebody else removed or overwrote: it is passed over.
 local function latest_completed()
+  local refusal = nil
   for from = 0, 900, 100 do
     local ids = redis.call('ZREVRANGE', base .. 'completed', from, from + 99)
     for _, id in ipairs(ids) do
       local rec = read_record(id)
       if rec and rec.status == 'completed' then
-        return id, rec
+        if rec.damage == '' then
+          return id, rec
+        end
+        refusal = refusal or { 'damaged', id, rec.damage }
       end
     end
     if #ids < 100 then
-      return nil
+      break
     end
   end
-  return nil
+  return nil, refusal
 end
 
 local function next_steps()

@@ -15,16 +15,18 @@
 --   read_job()                   { next, epoch, gone, known }: gone after its deletion, which leaves
 --                                its counters; known where there is something of it
 --   find_job()                   the same, or nil where the job does not exist
---   read_record(id)              the fields that decide, or nil where there is no record
---                                of ours: { status, epoch, rev, start, timeout, required, acked,
---                                tasks, pinned, entries, bytes, token, ended, version }
+--   read_record(id, key, mark)   the fields that decide, or nil where there is no record
+--                                of ours: { key, status, epoch, rev, start, timeout, required, acked,
+--                                tasks, pinned, entries, bytes, token, ended, version, damage }; key is the
+--                                hash itself: …:adopted where another program has the name. key and
+--                                mark are for prelude_import.lua
 --   overdue(rec)                 whether a pending record's deadline has passed
 --   abandon_part(id, text)       hands the chunks of a part that nobody will read to the sweeper;
 --                                text is its entry in …:parts
 
 local base = string.sub(KEYS[1], 1, -4)
--- Other jobs carry a hash tag, and no key prefix may contain a brace.
-local default_job = string.sub(base, -2) ~= '}:'
+-- Other jobs carry a hash tag, on a cluster the default one too, and no key prefix may contain a brace.
+local default_job = string.sub(base, -2) ~= '}:' or string.sub(base, -10) == '{default}:'
 local EMPTY_DIGEST = 'sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 
 local now
@@ -69,23 +71,25 @@ local function find_job()
 end
 
 -- A key under the prefix need not be ours: a value of another type, or a hash without
--- our mark or with undecodable numbers, counts as no record and is never touched. Redis walks over
--- a record for each field that is read, so what only an ended one has is read of those.
-local function read_record(id)
-  local field = redis.pcall('HMGET', base .. id, 'v', 'status', 'rev', 'start', 'timeout',
+-- our mark or with undecodable numbers, counts as no record and is never touched. Of a key that was
+-- adopted the record lies beside it. Redis walks over a record for each field that is read, so what
+-- only an ended one has is read of those.
+local function read_record(id, beside, mark)
+  local key = beside or base .. id
+  local field = redis.pcall('HMGET', key, 'v', 'status', 'rev', 'start', 'timeout',
     'required', 'acked', 'entries', 'bytes', 'epoch', 'tasks', 'pinned', 'version')
-  if field.err or field[1] ~= '1' then
-    return nil
+  if field.err or field[1] ~= (mark or '1') then
+    return not beside and read_record(id, checkpoint_key(id, 'adopted')) or nil
   end
   local rec = {
-    status = field[2], rev = tonumber(field[3]), start = tonumber(field[4]),
+    key = key, status = field[2], rev = tonumber(field[3]), start = tonumber(field[4]),
     timeout = tonumber(field[5]), required = tonumber(field[6]), acked = tonumber(field[7]),
     entries = tonumber(field[8]), bytes = tonumber(field[9]), epoch = tonumber(field[10]),
-    tasks = field[11] or '', pinned = field[12] == '1', version = tonumber(field[13]), token = '', ended = 0,
+    tasks = field[11] or '', pinned = field[12] == '1', version = tonumber(field[13]), token = '', ended = 0, damage = '',
   }
   if rec.status and rec.status ~= 'pending' then
-    local last = redis.call('HMGET', base .. id, 'token', 'ended')
-    rec.token, rec.ended = last[1] or '', tonumber(last[2] or '0')
+    local last = redis.call('HMGET', key, 'token', 'ended', 'damage')
+    rec.token, rec.ended, rec.damage = last[1] or '', tonumber(last[2] or '0'), last[3] or ''
   end
   if rec.status and rec.rev and rec.start and rec.timeout and rec.required and rec.acked
     and rec.entries and rec.bytes and rec.epoch and rec.ended and rec.version then

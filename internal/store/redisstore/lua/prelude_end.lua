@@ -154,6 +154,18 @@ local ends = lazily(function(ends)
     end
   end
 
+  -- What an adopted one was read from goes with it, or it would be adopted anew; but only that very
+  -- value: its length tells, since comparing it would take long.
+  local function drop_source(id, rec)
+    if rec.key == base .. id then
+      return
+    end
+    local length = redis.pcall('STRLEN', base .. id)
+    if type(length) == 'number' and integer(length) == redis.call('HGET', rec.key, 'source') then
+      redis.call('UNLINK', base .. id)
+    end
+  end
+
   local function remove_record(id, rec, why)
     -- Removing must work when Redis is full, so it begins with what frees memory.
     allow_full()
@@ -161,7 +173,8 @@ local ends = lazily(function(ends)
     history.count('deleted')
     events.checkpoint('deleted', id, rec, why)
     release(id, rec)
-    redis.call('UNLINK', base .. id, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'unsorted'),
+    drop_source(id, rec)
+    redis.call('UNLINK', rec.key, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'unsorted'),
       checkpoint_key(id, 'state'), checkpoint_key(id, 'staged'), checkpoint_key(id, 'leases'))
     if rec.tasks ~= '' then
       redis.call('UNLINK', base .. 'tasks:' .. rec.tasks, base .. 'missing:' .. rec.tasks)

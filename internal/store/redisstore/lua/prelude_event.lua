@@ -5,6 +5,7 @@
 -- which answering moves: all events of a step are there when the first waiter is woken. With it
 -- goes what prelude_history.lua has to write, in one command however much a step changes.
 --
+-- Values: caller, the name of who asked for the change, "" until a script sets it.
 -- Functions of the lazy table events:
 --   running()                 run_id of the server, "" where INFO is forbidden
 --   open()                    the log's end: { epoch, seq, keep }; what raises the epoch sets it here;
@@ -17,10 +18,12 @@
 --   failure_of(id, rec)       that failure, read from the record of one that ended uncompleted
 --   add_failure(fields, failure)
 --                             appends it to the fields of an event
+--   add_caller(fields)        appends who asked for the change to the fields of an event
 --   close()                   saves the end and wakes who listens; answering calls it if there is any.
 --                             What removes fields or counts of history calls it before
 
 local log, run_id
+local caller = ''
 
 local events = lazily(function(events)
   function events.running()
@@ -34,10 +37,10 @@ local events = lazily(function(events)
   function events.open()
     if not log then
       local field = redis.call('HMGET', base .. 'job', 'epoch', 'evlast', 'd_events', 'okid', 'fails', 'failing', 's_tolerate', 'd_tolerate',
-        'evrun')
+        'evrun', 'evfloor')
       local seq = string.match(field[2] or '', '%-(%d+)$')
       log = {
-        epoch = tonumber(field[1] or '0'), seq = tonumber(seq or '0'), keep = field[3] or '10000',
+        epoch = tonumber(field[1] or '0'), seq = math.max(tonumber(seq or '0'), tonumber(field[10] or '0')), keep = field[3] or '10000',
         okid = tonumber(field[4] or '-1'), fails = tonumber(field[5] or '0'), failing = field[6] == '1',
         tolerable = tonumber(field[7] or field[8] or '0'), changes = {}, counts = {},
       }
@@ -86,7 +89,7 @@ local events = lazily(function(events)
 
   function events.failure_of(id, rec)
     if not rec.failure then
-      local field = redis.call('HMGET', base .. id, 'reason', 'ftask', 'fmsg')
+      local field = redis.call('HMGET', rec.key, 'reason', 'ftask', 'fmsg')
       rec.failure = { reason = field[1] or '', task = field[2] or '', message = field[3] or '' }
     end
     return rec.failure
@@ -99,6 +102,14 @@ local events = lazily(function(events)
         fields[#fields + 1] = field[2]
       end
     end
+  end
+
+  function events.add_caller(fields)
+    if caller ~= '' then
+      fields[#fields + 1] = 'by'
+      fields[#fields + 1] = caller
+    end
+    return fields
   end
 
   function events.checkpoint(kind, id, rec, why)
@@ -123,11 +134,18 @@ local events = lazily(function(events)
     if why then
       add('why', why)
     end
+    if kind == 'updated' and rec.pinned then
+      add('pinned', '1')
+    end
     if rec.tasks ~= '' and rec.status ~= 'completed' then
       local names = redis.pcall('ZRANGE', base .. 'missing:' .. rec.tasks, 0, 19)
       for i = 1, #names do
         add('miss', names[i])
       end
+    end
+    -- Nobody asks for what time and retention do.
+    if kind ~= 'expired' and why ~= 'retention' then
+      events.add_caller(fields)
     end
     events.emit('checkpoint.' .. kind, id, fields)
   end
@@ -148,10 +166,7 @@ local events = lazily(function(events)
       redis.pcall('HINCRBY', base .. 'stats', what, n)
     end
     log.last, log.changes, log.counts = nil, {}, {}
-    local prefix, job = base, 'default'
-    if not default_job then
-      prefix, job = string.match(base, '^(.*){([^{}]*)}:$')
-    end
-    redis.pcall('PUBLISH', prefix .. 'wake', job)
+    local prefix, job = string.match(base, '^(.*){([^{}]*)}:$')
+    redis.pcall('PUBLISH', (prefix or base) .. 'wake', job or 'default')
   end
 end)

@@ -6,5 +6,5 @@
 
 local function job_view()
   local latest, rec = latest_completed()
-  return { integer(pending_now()), latest or '', integer(rec and rec.ended or 0), redis.call('HGETALL', base .. 'job') }
+  return { integer(pending_now()), latest or '', integer(latest and rec.ended or 0), redis.call('HGETALL', base .. 'job') }
 end

@@ -1,11 +1,11 @@
 -- Prelude of the scripts that make checkpoints: after prelude.lua, prelude_event.lua,
--- prelude_history.lua, prelude_end.lua and prelude_settings.lua.
+-- prelude_history.lua, prelude_end.lua, prelude_settings.lua and prelude_floor.lua.
 --
 -- Functions:
---   find_place(job, floor)    where the next checkpoint goes: { id, running, lost, clock, ts }; or nil and
---                             the answer "again" (1000 ids in a row were taken by foreign keys, call
---                             again) or "exhausted" (the job has no ids left). floor is the highest id
---                             of the job that the caller has seen, -1 = none
+--   find_place(job, floor)    where the next checkpoint goes: { id, running, eprun, lost, seq, clock, ts };
+--                             or nil and the answer "again" (1000 ids in a row were taken by foreign
+--                             keys, call again) or "exhausted" (the job has no ids left). floor is what
+--                             the caller has seen, see floor_of: the job's epoch is raised to it
 --   create(job, place, s, what)
 --                             makes the checkpoint and gives its view. s are the settings; what is
 --                             { token, required, timeout, tasks, labels, desc, pinned }: tasks is "" for
@@ -13,26 +13,17 @@
 --                             settings, or the first ARGV of up to 1000 names. Its first write is one
 --                             that a full Redis refuses
 
--- The server that lost what it had confirmed shows as another server than the one that
--- gave the last id, or as one that knows less than a caller has seen. Ids given since
--- the last look of any caller are then passed over by a wide margin, and so are events.
-local function first_id(job, floor, stored)
-  local running = events.running()
-  local id = math.max(job.next, floor + 1)
-  local behind = floor >= job.next
-  local lost = stored and running ~= '' and stored ~= running or behind and not (stored and stored == running)
-  return lost and id + 1000 or id, running, lost
-end
-
 local function taken(id)
-  return redis.call('EXISTS', base .. id, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'unsorted'),
+  return redis.call('EXISTS', base .. id, checkpoint_key(id, 'adopted'), checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'unsorted'),
     checkpoint_key(id, 'parts'), checkpoint_key(id, 'staged'), checkpoint_key(id, 'state'), checkpoint_key(id, 'leases')) > 0
 end
 
 local function find_place(job, floor)
-  local had = redis.call('HMGET', base .. 'job', 'runid', 'ts', 'clock')
-  local number, running, lost = first_id(job, floor, had[1])
+  local had = redis.call('HMGET', base .. 'job', 'runid', 'ts', 'clock', 'eprun')
+  local number, lost = first_id(job, floor, had[1])
+  local running = events.running() ~= '' and events.running() or had[1] or ''
   local skipped = 0
+  job.epoch = math.max(job.epoch, floor.epoch)
   while taken(integer(number)) do
     number, skipped = number + 1, skipped + 1
     if skipped == 1000 then
@@ -44,7 +35,9 @@ local function find_place(job, floor)
     return nil, answer('exhausted', {})
   end
   return {
-    id = number, running = running ~= '' and running or had[1] or '', lost = lost,
+    id = number, running = running, lost = lost, seq = floor.seq,
+    -- The epoch is not given here: should another server than before have lost one, the next recovery finds it.
+    eprun = had[4] or had[1] or running,
     ts = math.max(now, tonumber(had[2] or '0')), clock = math.max(now, tonumber(had[3] or '0')),
   }
 end
@@ -78,7 +71,7 @@ local function create(job, place, s, what)
     'timeout', integer(timeout), 'required', required, 'entries', '0', 'bytes', '0', 'epoch', integer(job.epoch), 'tasks', token,
     'pinned', what.pinned and '1' or '0', 'version', '1', 'ts', integer(place.ts), 'labels', what.labels, 'desc', what.desc)
   redis.call('HSET', base .. 'job', 'next', integer(place.id + 1), 'epoch', integer(job.epoch), 'ts', integer(place.ts),
-    'clock', integer(place.clock), 'runid', place.running, noted(s))
+    'clock', integer(place.clock), 'runid', place.running, 'eprun', place.eprun, noted(s))
   if job.gone then
     redis.call('HDEL', base .. 'job', 'gone')
   end
@@ -95,8 +88,9 @@ local function create(job, place, s, what)
   end
   local made = view(id)
   -- A server that was emptied does not show as another one.
-  if place.lost and not events.open().jumped then
-    events.open().seq = events.open().seq + 1000
+  if place.lost then
+    local log = events.open()
+    log.seq = math.max(log.jumped and log.seq or log.seq + 1000, place.seq + 1000)
   end
   ends.expire_overdue(100)
   history.count('triggered')

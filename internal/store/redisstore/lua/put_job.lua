@@ -12,7 +12,7 @@
 -- ARGV[24]  number of named tasks, "0" = any task may acknowledge
 -- ARGV[25]  "1" demands that nobody configured the job
 -- ARGV[26]  number of tags one of which the settings must have; then the tags
--- ARGV[…]   the names, at most 1000; none when they are staged under the token
+-- ARGV[…]   the name of who asks, for the events; then the names of the tasks, at most 1000; none when they are staged under the token
 --
 -- Body      the job as job_view gives it, "1" if nobody had configured it
 -- Other words
@@ -24,7 +24,8 @@
 
 local token, registered, jitter = ARGV[2], ARGV[3] == '1', tonumber(ARGV[4])
 local named, tags = tonumber(ARGV[24]), tonumber(ARGV[26])
-local first = 27 + tags
+local first = 28 + tags
+caller = ARGV[27 + tags]
 local staged = named > 0 and #ARGV < first
 
 local known = kept_answer(token)
@@ -93,6 +94,7 @@ if after.interval == 0 or after.paused then
 elseif due == 0 or before.paused or before.interval ~= after.interval or before.pause ~= after.pause then
   redis.call('HSET', base .. 'job', 'due', integer(first_due(after, jitter)))
 end
+events.emit('job.configured', '', events.add_caller({}))
 history.judge()
 events.close()
 local reply = answer('ok', { job_view(), configured and '0' or '1' })

@@ -9,6 +9,8 @@
 -- ARGV[5]  fingerprint of the request
 -- ARGV[6]  lease (ms from now), "0" = none
 -- ARGV[7]  "1" when the caller has put the job into the list of jobs
+-- ARGV[8]  the name of who asks, for the events; may be left out
+-- ARGV[9]  what the caller has seen of the job, see floor_of; may be left out
 --
 -- Body     epoch, "1" if repeated by another call, array of the view or empty, ids that this
 --          call ended …
@@ -16,10 +18,13 @@
 --          register: the job is new, or was deleted; put it into the list of jobs, then call again
 -- Refusals idempotency_key_reused
 --          idempotency_target_deleted: id
+--          damaged: id, what it lacks; where no completed checkpoint is whole, or the one that the
+--          key stands for is not
 -- Second run: finds the record of repeats, and in it its own token.
 
 local repeat_name, repeat_ttl, token, fingerprint = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local lease, registered = tonumber(ARGV[6]), ARGV[7] == '1'
+caller = ARGV[8] or ''
 
 -- One lease for each recovery: every worker that asks again is about to restore.
 local function hold(id, epoch)
@@ -40,6 +45,10 @@ if known then
     found[1] = view(known.id)
     if not found[1] then
       return refuse({ 'idempotency_target_deleted', known.id })
+    end
+    local rec = read_record(known.id)
+    if rec and rec.damage ~= '' then
+      return refuse({ 'damaged', known.id, rec.damage })
     end
   end
   refresh(repeat_name, repeat_ttl)
@@ -63,6 +72,12 @@ if (not job.known or job.gone) and not registered then
   return answer('register', {})
 end
 
+local latest, spoiled = latest_completed()
+spoiled = not latest and (spoiled or lost_completed())
+if spoiled then
+  return refuse(spoiled)
+end
+
 allow_full()
 local stopped = {}
 for _, id in ipairs(redis.call('ZRANGE', base .. 'pending', 0, -1)) do
@@ -80,17 +95,18 @@ for _, id in ipairs(redis.call('ZRANGE', base .. 'pending', 0, -1)) do
   end
 end
 
-local epoch = integer(job.epoch + 1)
-redis.call('HSET', base .. 'job', 'epoch', epoch, 'next', integer(job.next))
+local raised = next_epoch(job, floor_of(ARGV[9]))
+local epoch = integer(raised)
+redis.call('HSET', base .. 'job', 'epoch', epoch, 'next', integer(job.next), 'eprun', events.running())
 if job.gone then
   redis.call('HDEL', base .. 'job', 'gone')
 end
-local found, latest = {}, latest_completed()
+local found = {}
 if latest then
   found[1] = view(latest)
   hold(latest, epoch)
 end
-events.open().epoch = job.epoch + 1
-events.emit('job.recovered_epoch', latest or '', {})
+events.open().epoch = raised
+events.emit('job.recovered_epoch', latest or '', events.add_caller({}))
 remember(repeat_name, repeat_ttl, latest or '-', epoch, token, stopped, fingerprint)
 return answer('ok', { epoch, '0', found, unpack(stopped) })

@@ -14,6 +14,6 @@
 
 local found = find(ARGV[2])
 if found and found.rec.status == 'completed' then
-  redis.call('HSET', base .. found.id, ARGV[3], ARGV[4])
+  redis.call('HSET', found.rec.key, ARGV[3], ARGV[4])
 end
 return answer('ok', {})

@@ -19,7 +19,7 @@ end
 if found.rec.status == 'expired' or found.rec.status == 'aborted' then
   return refuse(ended_refusal(found.rec))
 end
-local size = redis.call('HMGET', base .. found.id, 'sentries', 'sbytes')
+local size = redis.call('HMGET', found.rec.key, 'sentries', 'sbytes')
 if tonumber(size[1] or '0') > tonumber(ARGV[3]) or tonumber(size[2] or '0') > tonumber(ARGV[4]) then
   return answer('ok', { view(found.id), '0', {} })
 end

@@ -1,5 +1,5 @@
 -- Does for one job what no request waits for: writes expiry, applies retention where
--- leases had held it up, gives up uploads and staged names whose lease ran out.
+-- leases had held it up, gives up uploads, staged names and checkpoints under import whose lease ran out.
 --
 -- KEYS[1]  the job's hash
 -- ARGV[1]  clock (ms, "" = server)
@@ -35,7 +35,12 @@ for _, token in ipairs(stages) do
   redis.call('ZREM', base .. 'stages', token)
 end
 
-local more = #evicted > 0 or #uploads == step or #stages == step
+local imports = redis.call('ZRANGEBYSCORE', base .. 'importing', '-inf', late, 'LIMIT', 0, step)
+for _, id in ipairs(imports) do
+  drop_import(id)
+end
+
+local more = #evicted > 0 or #imports == step or #uploads == step or #stages == step
   or #redis.call('ZRANGEBYSCORE', base .. 'deadlines', '-inf', late, 'LIMIT', 0, 1) > 0
 
 -- When retention has work: at once where more are kept than should be, which a lease must have
@@ -68,5 +73,5 @@ local function first_of(index)
   return first[2] and tonumber(first[2]) + 1 or math.huge
 end
 
-local due = math.min(first_of('deadlines'), first_of('uploads'), first_of('stages'), retention_due())
+local due = math.min(first_of('deadlines'), first_of('uploads'), first_of('stages'), first_of('importing'), retention_due())
 return answer('ok', { more and '1' or '0', integer(redis.call('ZCARD', base .. 'garbage')), due < math.huge and integer(due) or '' })

@@ -7,7 +7,7 @@
 -- ARGV[3]   its time to live (ms)
 -- ARGV[4]   token of the call
 -- ARGV[5]   fingerprint of the request
--- ARGV[6]   highest id of the job that the caller has seen, "-1" = none
+-- ARGV[6]   what the caller has seen of the job, see floor_of
 -- ARGV[7]   "1" when the caller has put the job into the list of jobs
 -- ARGV[8]   required acknowledgements, "0" = left open
 -- ARGV[9]   timeout (ms, "0" = never), "" = left open
@@ -16,8 +16,9 @@
 -- ARGV[12]  description
 -- ARGV[13]  "1" = pinned
 -- ARGV[14…20]  the server's defaults (prelude_settings.lua)
--- ARGV[21]  number of named tasks, "0" = none are named
--- ARGV[22…] their names, at most 1000; none when they are staged under the token
+-- ARGV[21]  the name of who asks, for the events
+-- ARGV[22]  number of named tasks, "0" = none are named
+-- ARGV[23…] their names, at most 1000; none when they are staged under the token
 --
 -- Body      view, "1" if repeated by another call
 -- Other words
@@ -33,8 +34,9 @@
 -- Second run: finds the record of repeats, and in it its own token.
 
 local repeat_name, repeat_ttl, token, fingerprint = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local floor, registered, named = tonumber(ARGV[6]), ARGV[7] == '1', tonumber(ARGV[21])
-local staged = named > 0 and #ARGV < 22
+local floor, registered, named = floor_of(ARGV[6]), ARGV[7] == '1', tonumber(ARGV[22])
+local staged = named > 0 and #ARGV < 23
+caller = ARGV[21]
 
 local function drop_staged()
   if staged then
@@ -92,7 +94,7 @@ if staged and not (list_is_whole(token, named) and redis.call('ZCARD', base .. '
 end
 local what = {
   token = token, required = tonumber(ARGV[8]), timeout = ARGV[9] ~= '' and tonumber(ARGV[9]) or own.timeout,
-  tasks = staged and 'staged' or 22, labels = ARGV[11], desc = ARGV[12], pinned = ARGV[13] == '1',
+  tasks = staged and 'staged' or 23, labels = ARGV[11], desc = ARGV[12], pinned = ARGV[13] == '1',
 }
 if named == 0 then
   what.tasks = ''

@@ -4,7 +4,7 @@
 -- KEYS[1]   the job's hash
 -- ARGV[1]   clock (ms, "" = server)
 -- ARGV[2]   token of the call
--- ARGV[3]   highest id of the job that the caller has seen, "-1" = none
+-- ARGV[3]   what the caller has seen of the job, see floor_of
 -- ARGV[4]   jitter, in [0, 1)
 -- ARGV[5…11]  the server's defaults (prelude_settings.lua)
 --
@@ -17,7 +17,7 @@
 -- Second run: a call that changed something finds the kept answer. One that did not asks
 --           anew, which triggers nothing that another call has triggered.
 
-local token, floor, jitter = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local token, floor, jitter = ARGV[2], floor_of(ARGV[3]), tonumber(ARGV[4])
 
 local known = kept_answer(token)
 if known then

@@ -8,13 +8,16 @@
 -- ARGV[5]  "1" sets the description to ARGV[6]
 -- ARGV[7]  "1" pins, "0" unpins, "" leaves the pin
 -- ARGV[8]  "1" demands that the checkpoint does not exist
--- ARGV[9]  number of tags one of which it must have; then the tags
+-- ARGV[9]  number of tags one of which it must have; then the tags, then the name of who asks, for
+--          the events, then "1" to take the mark of damage away; the latter two may be left out
 --
 -- Body     view
 -- Refusals job_not_found, checkpoint_not_found, checkpoint_deleted, precondition_failed
 -- Second run: under a condition the first one would refuse it; never sent twice.
 
-local id, pin = ARGV[2], ARGV[7]
+local id, pin, tags = ARGV[2], ARGV[7], tonumber(ARGV[9])
+caller = ARGV[10 + tags] or ''
+local repaired = ARGV[11 + tags] == '1'
 
 local job = find_job()
 if not job then
@@ -25,7 +28,7 @@ if not rec then
   return refuse(absent(job, id))
 end
 settle(id, rec)
-if not met(id .. '-' .. integer(rec.rev), ARGV[8] == '1', 10, tonumber(ARGV[9])) then
+if not met(id .. '-' .. integer(rec.rev), ARGV[8] == '1', 10, tags) then
   return refuse({ 'precondition_failed' })
 end
 
@@ -42,8 +45,15 @@ if ARGV[5] == '1' then
 end
 if pin ~= '' then
   change('pinned', pin)
+  rec.pinned = pin == '1'
 end
-redis.call('HSET', base .. id, unpack(changes))
+redis.call('HSET', rec.key, unpack(changes))
+if repaired and rec.status == 'completed' then
+  redis.call('HDEL', rec.key, 'damage')
+  redis.call('ZADD', base .. 'completed', id, id) -- which may be what was lost
+  rec.damage = ''
+  pin = rec.pinned and '1' or '0'
+end
 
 -- What retention and the trimming of ended ones count are the unpinned.
 if pin == '1' then
@@ -52,12 +62,13 @@ if pin == '1' then
   redis.call('ZREM', base .. 'remains', id)
 elseif pin == '0' then
   redis.call('SREM', base .. 'pinned', id)
-  -- No event tells of it, and a sweep has to see that there may be too many now.
-  redis.call('HINCRBY', base .. 'job', 'unpins', 1)
   if rec.status == 'completed' then
-    ends.retain(id, rec)
+    if rec.damage == '' then
+      ends.retain(id, rec)
+    end
   elseif rec.status ~= 'pending' then
     redis.call('ZADD', base .. 'remains', id, id)
   end
 end
+events.checkpoint('updated', id, rec)
 return answer('ok', { view(id) })

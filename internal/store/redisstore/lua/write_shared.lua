@@ -8,29 +8,30 @@
 -- ARGV[5]   "1" demands that the resource does not exist
 -- ARGV[6]   how many keys there may be
 -- ARGV[7]   how many restore bytes there may be
--- ARGV[8]   n, how many tags follow, one of which the resource must have; "*" is any
--- ARGV[9]…  n tags, then for each entry: key, length of its restore line without the value,
+-- ARGV[8]   token of the import that makes the checkpoint, "" for a worker (prelude_import.lua)
+-- ARGV[9]   n, how many tags follow, one of which the resource must have; "*" is any
+-- ARGV[10]… n tags, then for each entry: key, length of its restore line without the value,
 --           value ("" with delete)
 --
 -- Body     view, "1" when a single put made its key else "0", tag of the written entry
---          ("" unless a single put)
+--          ("" unless a single put). Nothing for an import
 -- Refusals job_not_found; checkpoint_not_found, checkpoint_deleted, checkpoint_expired,
 --          checkpoint_aborted, checkpoint_completed: current id or "", latest id or "";
 --          precondition_failed; key_not_found: id, key; limit_exceeded: keys there would be;
 --          too_large: bytes there would be
 --
--- Second run: not harmless under a condition, and therefore never sent twice.
+-- Second run: not harmless under a condition, and therefore never sent twice but by an import, which has none.
 
 local id, op, single, must_not_exist = ARGV[2], ARGV[3], ARGV[4] == '1', ARGV[5] == '1'
-local most_keys, most_bytes, tags = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local first = 9 + tags
+local most_keys, most_bytes, tags = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[9])
+local first = 10 + tags
 local state = checkpoint_key(id, 'state')
 
 local job = find_job()
 if not job then
   return refuse({ 'job_not_found' })
 end
-local rec = read_record(id)
+local rec = subject(id, ARGV[8])
 if not rec then
   return refuse(absent(job, id, true))
 end
@@ -49,7 +50,7 @@ if single then
 else
   tag = id .. '-s' .. integer(revision)
 end
-if not met(tag, must_not_exist, 9, tags) then
+if not met(tag, must_not_exist, 10, tags) then
   return refuse({ 'precondition_failed' })
 end
 
@@ -106,6 +107,9 @@ end
 redis.call('HSET', base .. id, 'sentries', integer(new_keys), 'sbytes', integer(new_bytes), 'srev', integer(revision + 1),
   'entries', integer(rec.entries + new_keys - keys), 'bytes', integer(rec.bytes + new_bytes - bytes))
 
+if ARGV[8] ~= '' then
+  return answer('ok', {})
+end
 local written = ''
 if single and op == 'put' then
   written = redis.sha1hex(ARGV[first + 2])

@@ -6,44 +6,69 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // child is a redis-server process under a shell that watches its standard input: when
 // the test process is gone, however it ended, the pipe closes and the server with it.
 type child struct {
-	port    int
+	options *redis.Options // how to reach it
 	args    []string
 	shell   *exec.Cmd
 	leash   io.Closer
 	process int
+	paused  bool
 }
 
 const watch = `redis-server "$@" >/dev/null 2>&1 & echo $!; cat >/dev/null; kill -9 $! 2>/dev/null; wait`
 
-// startChild starts a server that keeps nothing unless config says so; dir is where it
-// would, "" is nowhere.
-func startChild(config []string, dir string) (*child, error) {
+// plan is a child to be.
+type plan struct {
+	// port names a free port.
+	port func() (int, error)
+	// listen are the arguments with which it listens at a port.
+	listen func(port int) []string
+	// args are the others.
+	args []string
+	// reach completes how to reach it, where its address is not enough.
+	reach redis.Options
+}
+
+// onPort listens at the port, and keeps nothing unless later arguments say so; dir is
+// where it would.
+func onPort(dir string) func(port int) []string {
+	return func(port int) []string {
+		return []string{
+			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
+			// Replicas are sent everything at once, not after waiting five seconds for others.
+			"--repl-diskless-sync-delay", "0",
+		}
+	}
+}
+
+func (p plan) start() (*child, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, fmt.Errorf("find redis-server: %w", err)
-	}
-	if dir == "" {
-		dir = "/"
 	}
 	// Another process may take the port between the look and the bind.
 	var failures []error
 	for range 3 {
-		port, err := freePort()
+		port, err := p.port()
 		if err != nil {
 			return nil, err
 		}
-		c := &child{port: port, args: append([]string{
-			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir,
-		}, config...)}
+		reach := p.reach
+		reach.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		c := &child{options: plain(&reach), args: append(p.listen(port), p.args...)}
 		err = c.start()
 		if err == nil {
 			return c, nil
@@ -53,7 +78,18 @@ func startChild(config []string, dir string) (*child, error) {
 	return nil, errors.Join(failures...)
 }
 
-func (c *child) url() string { return fmt.Sprintf("redis://127.0.0.1:%d", c.port) }
+// url is what a client connects to, but for the authority of a certificate.
+func (c *child) url() string {
+	scheme := "redis"
+	if c.options.TLSConfig != nil {
+		scheme = "rediss"
+	}
+	address := url.URL{Scheme: scheme, Host: c.options.Addr}
+	if c.options.Username != "" {
+		address.User = url.UserPassword(c.options.Username, c.options.Password)
+	}
+	return address.String()
+}
 
 // start starts the process and waits until it answers.
 func (c *child) start() error {
@@ -80,7 +116,7 @@ func (c *child) start() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
 	defer cancel()
-	if _, err := awaitVersion(ctx, c.url()); err != nil {
+	if _, err := awaitVersion(ctx, c.options); err != nil {
 		c.end()
 		return fmt.Errorf("start redis-server %s: %w", strings.Join(c.args, " "), err)
 	}
@@ -94,17 +130,44 @@ func (c *child) end() {
 	}
 	_ = c.leash.Close()
 	_ = c.shell.Wait()
-	c.shell = nil
+	c.shell, c.paused = nil, false
 }
+
+// serves tells that the process was neither ended nor paused.
+func (c *child) serves() bool { return c.shell != nil && !c.paused }
 
 func startOwn(t testing.TB, options Options) *Server {
 	t.Helper()
-	c, err := startChild(options.Config, t.TempDir())
+	dir := t.TempDir()
+	p := plan{port: freePort, listen: onPort(dir), args: options.Config}
+	if options.TLS {
+		writeCertificate(t, dir)
+		p.reach.TLSConfig = trust(t, filepath.Join(dir, certFile))
+		p.listen = func(port int) []string {
+			return append(onPort(dir)(0), "--tls-port", strconv.Itoa(port), "--tls-auth-clients", "no",
+				"--tls-cert-file", filepath.Join(dir, certFile), "--tls-key-file", filepath.Join(dir, keyFile))
+		}
+	}
+	if options.User != "" {
+		p.reach.Username, p.reach.Password = options.User, options.Password
+		p.args = append(p.args, "--user", options.User, "on", ">"+options.Password, "~*", "&*", "+@all", "--user", "default", "off")
+	}
+	s := p.own(t)
+	if options.TLS {
+		s.CAFile = filepath.Join(dir, certFile)
+	}
+	return s
+}
+
+// own starts a server that ends with the test.
+func (p plan) own(t testing.TB) *Server {
+	t.Helper()
+	c, err := p.start()
 	if err != nil {
 		unavailable(t, err)
 	}
 	t.Cleanup(c.end)
-	s := newServer(t, c.url())
+	s := newServer(c.url(), c.options)
 	s.child = c
 	return s
 }
@@ -152,12 +215,14 @@ func (s *Server) Restart(t testing.TB) {
 func (s *Server) Pause(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGSTOP)
+	s.child.paused = true
 }
 
 // Resume lets a paused server go on.
 func (s *Server) Resume(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGCONT)
+	s.child.paused = false
 }
 
 func (s *Server) signal(t testing.TB, sig syscall.Signal) {

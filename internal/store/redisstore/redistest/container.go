@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/testcontainers/testcontainers-go"
 )
 
@@ -61,12 +62,12 @@ func reachable(ctx context.Context, container *testcontainers.DockerContainer) (
 	if err != nil {
 		return "", err
 	}
-	candidates := []string{"redis://" + endpoint, "redis://" + net.JoinHostPort("127.0.0.1", port)}
+	candidates := []string{endpoint, net.JoinHostPort("127.0.0.1", port)}
 	answers := make(chan string, len(candidates))
 	for _, candidate := range candidates {
 		go func() {
-			if _, err := awaitVersion(ctx, candidate); err == nil {
-				answers <- candidate
+			if _, err := awaitVersion(ctx, &redis.Options{Addr: candidate}); err == nil {
+				answers <- "redis://" + candidate
 			}
 		}()
 	}

@@ -9,7 +9,8 @@
 //
 // One server is shared by all tests of a process; each gets a key prefix of its own, so
 // that they run in parallel and leave a developer's keys alone. A test that stops or
-// configures its server asks for one of its own, which is always a child process.
+// configures its server asks for one of its own, which is always a child process, and so are
+// the nodes of [StartSentinel] and [StartCluster].
 //
 // A package that uses it hands its TestMain over:
 //
@@ -23,9 +24,8 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,6 +50,12 @@ type Options struct {
 	// Config are further arguments of redis-server, such as "--maxmemory", "8mb". They
 	// imply Own.
 	Config []string
+	// TLS has the server speak nothing else; Server.CAFile then has the authority of its
+	// certificate. It implies Own.
+	TLS bool
+	// User is the name of the only user who may connect, and who may do everything; another
+	// is made with ACL SETUSER. Password is that of the user. A user implies Own.
+	User, Password string
 }
 
 // Server is a running Redis.
@@ -57,46 +63,84 @@ type Server struct {
 	// URL is what a client connects to, Addr its host:port.
 	URL  string
 	Addr string
+	// CAFile is the authority that a client has to trust, "" without TLS.
+	CAFile string
 	// Prefix begins the keys of this test; nothing else uses it.
 	Prefix string
 
-	child *child
+	reach *redis.Options
+	child *child // nil for the shared one
 }
 
 // Start gives a Redis that answers. With Options.Own it ends with the test. It skips the
 // test when there is none, or fails it when CI=true.
 func Start(t testing.TB, options Options) *Server {
 	t.Helper()
-	if options.Own || len(options.Config) > 0 {
+	if options.Own || len(options.Config) > 0 || options.TLS || options.User != "" {
 		return startOwn(t, options)
 	}
 	url, err := shared()
 	if err != nil {
 		unavailable(t, err)
 	}
-	return newServer(t, url)
+	reach, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatalf("parse %q: %v", url, err)
+	}
+	return newServer(url, plain(reach)).Apart(t)
+}
+
+// Apart gives the same server for other keys, below a prefix of their own. On the shared
+// server they go with the test: whoever looks for keys there goes through those of all tests.
+func (s *Server) Apart(t testing.TB) *Server {
+	t.Helper()
+	apart := *s
+	apart.Prefix = newPrefix()
+	if apart.child == nil {
+		t.Cleanup(func() {
+			if err := apart.clear(context.WithoutCancel(t.Context())); err != nil {
+				t.Logf("remove the keys of the test: %v", err)
+			}
+		})
+	}
+	return &apart
+}
+
+// clear removes all keys below the prefix.
+func (s *Server) clear(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	client := redis.NewClient(s.reach)
+	defer func() { _ = client.Close() }()
+	var keys []string
+	scan := client.Scan(ctx, 0, s.Prefix+"*", 10_000).Iterator()
+	for scan.Next(ctx) {
+		keys = append(keys, scan.Val())
+	}
+	if err := scan.Err(); err != nil {
+		return fmt.Errorf("list them: %w", err)
+	}
+	for some := range slices.Chunk(keys, 1000) {
+		if err := client.Unlink(ctx, some...).Err(); err != nil {
+			return fmt.Errorf("unlink them: %w", err)
+		}
+	}
+	return nil
 }
 
 // Client is a plain client, closed with the test.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
-	options, err := redis.ParseURL(s.URL)
-	if err != nil {
-		t.Fatalf("parse %q: %v", s.URL, err)
-	}
-	client := redis.NewClient(plain(options))
+	client := redis.NewClient(s.reach)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
-func newServer(t testing.TB, address string) *Server {
-	t.Helper()
-	parsed, err := url.Parse(address)
-	if err != nil {
-		t.Fatalf("parse %q: %v", address, err)
-	}
-	return &Server{URL: address, Addr: parsed.Host, Prefix: "test-" + strings.ToLower(rand.Text()[:12]) + ":"}
+func newServer(url string, reach *redis.Options) *Server {
+	return &Server{URL: url, Addr: reach.Addr, Prefix: newPrefix(), reach: reach}
 }
+
+func newPrefix() string { return "test-" + strings.ToLower(rand.Text()[:12]) + ":" }
 
 // unavailable ends a test that cannot run.
 func unavailable(t testing.TB, err error) {
@@ -166,7 +210,7 @@ func findShared() (string, error) {
 			return "", err
 		}
 	}
-	c, err := startChild(nil, "")
+	c, err := plan{port: freePort, listen: onPort("/")}.start()
 	if err != nil {
 		return "", err
 	}
@@ -184,7 +228,11 @@ const readyWithin = 20 * time.Second
 func reached(address, kind, image string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
 	defer cancel()
-	version, err := awaitVersion(ctx, address)
+	options, err := redis.ParseURL(address)
+	if err != nil {
+		return fmt.Errorf("reach the %s: %w", kind, err)
+	}
+	version, err := awaitVersion(ctx, options)
 	if err != nil {
 		return fmt.Errorf("reach the %s at %s: %w", kind, address, err)
 	}
@@ -208,11 +256,7 @@ func reached(address, kind, image string) error {
 }
 
 // awaitVersion polls a server until it answers with its version.
-func awaitVersion(ctx context.Context, address string) (string, error) {
-	options, err := redis.ParseURL(address)
-	if err != nil {
-		return "", err
-	}
+func awaitVersion(ctx context.Context, options *redis.Options) (string, error) {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -247,17 +291,4 @@ func plain(options *redis.Options) *redis.Options {
 	copied.DialTimeout = time.Second
 	copied.ContextTimeoutEnabled = true
 	return &copied
-}
-
-// freePort names a port that was free a moment ago.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	if err := listener.Close(); err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	return port, nil
 }

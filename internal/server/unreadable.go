@@ -1,0 +1,76 @@
+package server
+
+import (
+	"bytes"
+	"crypto/rand"
+	"net"
+	"strconv"
+
+	"github.com/rs/zerolog"
+
+	"github.com/checkpointd/checkpointd/internal/handlers"
+)
+
+// What net/http cannot read as a request it answers by itself, past every handler, with a
+// line of text: a percent sign that encodes nothing, say, which is what a client sends that
+// forgot to encode the name of a task. Our clients are promised a problem with every
+// refusal, so the connections of this listener put one in its place. There is no other way
+// to it: the server writes such an answer to the connection, in one piece, whose head no
+// handler's answer has.
+type plainListener struct {
+	net.Listener
+
+	log     zerolog.Logger
+	metrics *metrics
+}
+
+func (l *plainListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		return &plainConn{TCPConn: tcp, listener: l}, err //nolint:wrapcheck // net/http looks at it
+	}
+	return conn, err //nolint:wrapcheck // as above
+}
+
+// plainConn is the connection itself in everything but the answers of net/http, so that
+// files are still sent without a copy.
+type plainConn struct {
+	*net.TCPConn
+
+	listener *plainListener
+}
+
+// The head of net/http's own answers behind their first line, and the whole head of the one
+// to an Expect that is not met.
+var (
+	ownHead         = []byte("\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n")
+	ownExpectFailed = []byte("HTTP/1.1 417 Expectation Failed\r\n")
+)
+
+func (c *plainConn) Write(p []byte) (int, error) {
+	status, own := ownAnswer(p)
+	if !own {
+		return c.TCPConn.Write(p) //nolint:wrapcheck // It only stands in front.
+	}
+	id := rand.Text()
+	answer, status := handlers.Unreadable(status, id)
+	c.listener.metrics.request("", "unmatched", status, 0)
+	c.listener.log.Info().Str("requestId", id).Int("status", status).Stringer("remote", c.RemoteAddr()).Msg("no request that can be read")
+	if _, err := c.TCPConn.Write(answer); err != nil {
+		return 0, err //nolint:wrapcheck // as above
+	}
+	return len(p), nil
+}
+
+// ownAnswer tells whether p is an answer that net/http made by itself, and its status.
+func ownAnswer(p []byte) (status int, own bool) {
+	const line = "HTTP/1.1 400"
+	if len(p) < len(line) || p[9] < '4' || p[9] > '5' { // which spares nearly all the search
+		return 0, false
+	}
+	if end := bytes.IndexByte(p, '\r'); end < 0 || !bytes.HasPrefix(p[end:], ownHead) && !bytes.HasPrefix(p, ownExpectFailed) {
+		return 0, false
+	}
+	status, err := strconv.Atoi(string(p[9:12]))
+	return status, err == nil
+}
