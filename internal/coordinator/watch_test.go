@@ -57,33 +57,36 @@ func upTo(last int64) []int64 {
 func TestWatchersThatComeAndGoGetEachEventOnceInOrder(t *testing.T) {
 	t.Parallel()
 	const events, watchers = 2000, 50
-	store := newLogStore()
-	c, _ := running(t, store, coordinator.Options{Pace: coordinator.Pace{Health: 5 * time.Millisecond}})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	var all sync.WaitGroup
-	for i := range watchers {
-		all.Go(func() {
-			seen, err := follow(ctx, c, rand.New(rand.NewPCG(1, uint64(i))), coordinator.EventID{}, events)
-			if err != nil {
-				t.Errorf("watcher %d, after %d events: %v", i, len(seen), err)
-			} else if diff := cmp.Diff(upTo(events), seen); diff != "" {
-				t.Errorf("watcher %d: %s", i, diff)
-			}
-		})
-	}
-	random := rand.New(rand.NewPCG(1, 99))
-	for told := 0; told < events; {
-		burst := min(1+random.IntN(5), events-told)
-		told += burst
-		store.set(func() { store.muted = random.IntN(10) == 0 }) // a wake may get lost
-		store.change(coordinator.DefaultJob, func(j *logJob) {
-			for range burst {
-				j.tell(coordinator.EventTriggered, 1)
-			}
-		})
-	}
-	all.Wait()
+	synctest.Test(t, func(t *testing.T) {
+		store := newLogStore()
+		c, stop := running(t, store, coordinator.Options{Pace: coordinator.Pace{Health: 5 * time.Millisecond}})
+		defer stop()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		var all sync.WaitGroup
+		for i := range watchers {
+			all.Go(func() {
+				seen, err := follow(ctx, c, rand.New(rand.NewPCG(1, uint64(i))), coordinator.EventID{}, events)
+				if err != nil {
+					t.Errorf("watcher %d, after %d events: %v", i, len(seen), err)
+				} else if diff := cmp.Diff(upTo(events), seen); diff != "" {
+					t.Errorf("watcher %d: %s", i, diff)
+				}
+			})
+		}
+		random := rand.New(rand.NewPCG(1, 99))
+		for told := 0; told < events; {
+			burst := min(1+random.IntN(5), events-told)
+			told += burst
+			store.set(func() { store.muted = random.IntN(10) == 0 }) // a wake may get lost
+			store.change(coordinator.DefaultJob, func(j *logJob) {
+				for range burst {
+					j.tell(coordinator.EventTriggered, 1)
+				}
+			})
+		}
+		all.Wait()
+	})
 }
 
 func TestAWatcherBehindTheFeedReadsFromTheStore(t *testing.T) {
