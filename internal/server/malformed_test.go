@@ -120,6 +120,9 @@ func (r *trial) run(t *testing.T, requests int) {
 		case answer == nil:
 			silent++
 			codes["no answer"]++
+		case answer.Status == apitest.ClientGone:
+			codes[codeOf(answer)]++
+			r.look(t) // it may have been done before its sender was missed
 		case answer.Status >= http.StatusBadRequest:
 			codes[codeOf(answer)]++
 			refused[wire.OperationID] = true
