@@ -193,7 +193,7 @@ func narrow(t *testing.T) (f *fixture, dropped chan string) {
 	dropped = make(chan string, 10)
 	return serve(t, setup{
 		live:    true,
-		options: handlers.Options{EventsIdle: 100 * time.Millisecond, OnDropped: func(job string) { dropped <- job }},
+		options: handlers.Options{EventsIdle: time.Second, OnDropped: func(job string) { dropped <- job }},
 		listen: func(server *httptest.Server) {
 			server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 				if err := c.(*net.TCPConn).SetWriteBuffer(4 << 10); err != nil {
