@@ -139,7 +139,7 @@ func largeContent(id int64) []byte {
 
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	rounds := 20
+	rounds := 10
 	if testing.Short() {
 		rounds = 3
 	}

@@ -24,9 +24,15 @@ func worked(t testing.TB) (dir string, meta []byte) {
 		t.Fatal(err)
 	}
 	for i := range 20 {
-		id := trigger(t, s, 40)
+		var items []coordinator.AckItem
 		for task := range 40 {
-			acknowledge(t, s, id, fmt.Sprintf("task-%d", task), bytes.Repeat([]byte("x"), 100*task*(i%3)))
+			items = append(items, coordinator.AckItem{
+				TaskID: fmt.Sprintf("task-%d", task), Part: content(bytes.Repeat([]byte("x"), 100*task*(i%3))),
+			})
+		}
+		call := coordinator.AckCall{Job: coordinator.DefaultJob, ID: trigger(t, s, len(items)), Items: items}
+		if _, err := s.Acknowledge(t.Context(), call); err != nil {
+			t.Fatal(err)
 		}
 	}
 	acknowledge(t, s, trigger(t, s, 1), "task-1", bytes.Repeat([]byte("x"), InlineBytes+1))
@@ -102,12 +108,12 @@ func used(t *testing.T, dir string, meta []byte) int {
 func TestADatabaseWithOtherBytesIsRefusedOrWorks(t *testing.T) {
 	t.Parallel()
 	dir, meta := worked(t)
-	refused := 0
+	end, refused := used(t, dir, meta), 0
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 60))
 		other := bytes.Clone(meta)
 		for range 60 {
-			other[random.IntN(used(t, dir, meta))] ^= byte(1 + random.IntN(255))
+			other[random.IntN(end)] ^= byte(1 + random.IntN(255))
 		}
 		if reopen(t, dir, other) != nil {
 			refused++
@@ -123,10 +129,10 @@ func TestADatabaseWithOtherBytesIsRefusedOrWorks(t *testing.T) {
 func TestADatabaseWithAnotherByteInTheHeadOfAPageIsRefusedOrWorks(t *testing.T) {
 	t.Parallel()
 	dir, meta := worked(t)
-	random := rand.New(rand.NewPCG(1, 2))
+	pages, random := used(t, dir, meta)/4096, rand.New(rand.NewPCG(1, 2))
 	for range 40 {
 		other := bytes.Clone(meta)
-		at := random.IntN(used(t, dir, meta)/4096)*4096 + random.IntN(200)
+		at := random.IntN(pages)*4096 + random.IntN(200)
 		other[at] ^= 1 << random.IntN(8)
 		_ = reopen(t, dir, other)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // rounds is how often the callers of each race meet.
-const rounds = 200
+const rounds = 100
 
 // testRaces lets callers meet at one checkpoint. They are meant for the race detector,
 // which sees more than the outcomes that are checked.
