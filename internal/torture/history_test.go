@@ -37,7 +37,11 @@ type history struct {
 	// process stood still.
 	Lags bool `json:"lags,omitempty"`
 	// Jumps says that the store passes epochs over when it has been restarted, as Redis does.
-	Jumps   bool      `json:"jumps,omitempty"`
+	Jumps bool `json:"jumps,omitempty"`
+	// TakesBack says that a failover may take back what no replica had, and what reads, which
+	// wait for none, may have shown before: a master that stood still and is none any more still answers.
+	TakesBack bool `json:"takesBack,omitempty"`
+
 	Records []record  `json:"records"`
 	Lent    []lending `json:"lent,omitempty"`
 	Faults  []strike  `json:"faults,omitempty"`
@@ -106,9 +110,15 @@ func (h *history) operations() []porcupine.Operation {
 		if h.Timeless {
 			in.from, in.until, in.timeless = -inexactness, never, true
 		}
-		in.jumps = h.Jumps
+		in.jumps, in.takesBack = h.Jumps, h.TakesBack
+		if in.Verb == recovery && h.TakesBack {
+			in.epochs = h.epochs()
+		}
 		if in.Verb == trigger {
 			in.ids = all
+			if h.TakesBack {
+				in.ids = given
+			}
 		}
 		if in.Verb == trigger && r.Out.Unknown {
 			in.made = slices.Concat(h.named(in.Name), ghosts)
@@ -143,6 +153,18 @@ func (h *history) ids() (given, seen []int64) {
 		*ids = slices.DeleteFunc(slices.Compact(*ids), func(id int64) bool { return id < 0 })
 	}
 	return given, seen
+}
+
+// epochs are those that recoveries and triggers were told of.
+func (h *history) epochs() []int64 {
+	var told []int64
+	for _, r := range h.Records {
+		if (r.In.Verb == recovery || r.In.Verb == trigger) && !r.Out.Unknown && r.Out.Code == "" {
+			told = append(told, r.Out.Epoch)
+		}
+	}
+	slices.Sort(told)
+	return slices.Compact(told)
 }
 
 // idsIn are the ids that a text of the model names: those of rows, or what was deleted.

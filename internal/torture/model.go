@@ -68,6 +68,8 @@ type input struct {
 	from, until int64   // when the store may have acted, in ns
 	timeless    bool    // the store's clock was set meanwhile
 	jumps       bool    // the store may pass epochs over, see [jump]
+	takesBack   bool    // what a read showed may be taken back, see [history]
+	epochs      []int64 // those that anybody was told of, where that makes a difference
 	made        []int64 // ids that this trigger may have given without an answer
 	ids         []int64 // all that anybody was told of
 	lent        []int64 // checkpoints that a restore may hold at that time
@@ -176,6 +178,9 @@ func after(t, ms int64) int64 {
 // jump is how many epochs and ids Redis passes over when it is another run than the one that
 // gave the last: what that one gave, and lost, is not given again.
 const jump = 1000
+
+// mostAttempts is more often than a server makes a call of the store within a request's budget.
+const mostAttempts = 10
 
 // required is how many acknowledgements every checkpoint of a history needs.
 const required = 2

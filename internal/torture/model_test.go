@@ -80,3 +80,39 @@ func TestTheModelKnowsWhatMayBeAnswered(t *testing.T) {
 		})
 	}
 }
+
+func TestAFailoverTakesBackOnlyWhatNobodyWasAnswered(t *testing.T) {
+	t.Parallel()
+	var (
+		lost  = output{Unknown: true}
+		begun = call(0, 10, input{Verb: trigger}, output{Status: pending})
+		asked = input{Verb: trigger, Name: "k"}
+		both  = call(30, 40, input{Verb: list}, output{Text: "1:0:pending:0 0:0:pending:0 "})
+		one   = call(50, 60, input{Verb: list}, output{Text: "0:0:pending:0 "})
+		epoch = call(70, 80, input{Verb: recovery, Name: "r"}, output{ID: newest, Epoch: 2 + jump})
+	)
+	for name, test := range map[string]struct {
+		records   []record
+		takesBack bool
+		want      bool
+	}{
+		"what a read showed of a lost answer may be gone": {[]record{begun, call(12, 14, asked, lost), both, one}, true, true},
+		"and come again, with another id": {
+			[]record{begun, call(12, 14, asked, lost), both, call(50, 60, asked, output{ID: 1 + jump, Status: pending, Again: true})}, true, true,
+		},
+		"but not without failovers": {[]record{begun, call(12, 14, asked, lost), both, one}, false, false},
+		"nor where somebody was answered": {
+			[]record{begun, call(12, 14, asked, output{ID: 1, Status: pending}), both, one}, true, false,
+		},
+		"an epoch that was taken back is passed over": {[]record{begun, call(12, 14, input{Verb: recovery, Name: "r"}, lost), epoch}, true, true},
+		"without failovers none is":                   {[]record{begun, call(12, 14, input{Verb: recovery, Name: "r"}, lost), epoch}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &history{Records: test.records, Jumps: true, TakesBack: test.takesBack}
+			if verdict, info := h.judge(time.Minute); (verdict == legal) != test.want {
+				t.Errorf("%s\n%s", verdict, h.explain(info))
+			}
+		})
+	}
+}

@@ -18,8 +18,8 @@ type world struct {
 	faults  []fault // of processes; those of the network are drawn by wire
 	// lags is that of [history].
 	lags bool
-	// jumps is that of [history].
-	jumps bool
+	// jumps and takesBack are those of [history].
+	jumps, takesBack bool
 
 	mu      sync.Mutex
 	strikes []blow
@@ -132,7 +132,7 @@ func onCluster(t *testing.T) *world {
 // take with it what only the first had.
 func behind(t *testing.T, url, prefix string, nodes []*redistest.Server, whole func()) *world {
 	t.Helper()
-	w := &world{network: newNetwork(), jumps: true}
+	w := &world{network: newNetwork(), jumps: true, takesBack: true}
 	for range 3 {
 		w.serve(t, "--redis", url, "--key-prefix", prefix, "--redis-min-replicas", "1")
 	}

@@ -14,6 +14,9 @@ import (
 // is explained without it and leaves the job as it was, since it still may afterwards. One that
 // tells of an expiry may be the last chance.
 //
+// Where a failover takes back what no replica had, a read or a refusal may have told of a call
+// without an answer that has not happened after all, or happens again later.
+//
 // Reads, and triggers that find what an earlier one made, only derive that a deadline has
 // passed. Where the clock is set back they may derive something else later, until a change or
 // the sweeper has written it, so that there they decide nothing.
@@ -23,10 +26,12 @@ func (j job) step(in input, out output) []job {
 		return []job{j.sealed()}
 	}
 	reads := !in.Verb.changes()
+	takenBack := false
 	var next []job
 	ways := []job{j}
 	for i := 0; i < len(ways); i++ {
 		explained := ways[i].after(in, out)
+		takenBack = takenBack || i > 0 && len(explained) > 0 && in.takesBack && (reads || out.Code != "")
 		for _, j := range explained {
 			next = append(next, j.sealed())
 		}
@@ -38,6 +43,9 @@ func (j job) step(in input, out output) []job {
 				ways = append(ways, way)
 			}
 		}
+	}
+	if takenBack && !slices.ContainsFunc(next, j.equal) {
+		next = append(next, j)
 	}
 	if decides := !reads && (in.Verb != trigger || !out.Again); in.timeless && !decides && len(next) > 0 {
 		return []job{j}
@@ -359,6 +367,12 @@ func (j job) recover(in input, out output) []job {
 	next := j.recoverTo(in, out, j.epoch+1)
 	if in.jumps {
 		next = append(next, j.recoverTo(in, out, j.epoch+1+jump)...)
+	}
+	// A first attempt that was taken back has used up an epoch, of which servers may know.
+	for _, told := range in.epochs {
+		if above := told - j.epoch - 1; above > 0 && above <= mostAttempts || above > jump && above <= jump+mostAttempts {
+			next = append(next, j.recoverTo(in, out, told)...)
+		}
 	}
 	return next
 }

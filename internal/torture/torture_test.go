@@ -79,7 +79,7 @@ func torture(t *testing.T, w *world, s uint64, length time.Duration) {
 			for i := 0; siege.Err() == nil && !t.Failed(); i++ {
 				h := perform(t.Context(), newCaller(client, doors, fmt.Sprintf("job-%d-%d", player, i)),
 					scene{clients: 4, calls: 12, keep: 2 * (i % 2), lags: w.lags, pause: 100 * time.Millisecond}, s+uint64(player<<32+i), n)
-				h.Jumps, h.Faults = w.jumps, w.during(h)
+				h.Jumps, h.TakesBack, h.Faults = w.jumps, w.takesBack, w.during(h)
 				h.conclude(t, n, true)
 			}
 			if t.Failed() {
