@@ -89,7 +89,7 @@ func (f *folder) create(name string) (*os.File, error) {
 // flushEvery is how many bytes of a file may gather before they go to the disk. The system
 // would let gigabytes gather, and then no commit would get through for a while: each of its
 // syncs waits for what is on its way.
-const flushEvery = 2 << 20
+const flushEvery = 1 << 20
 
 // flush sends the bytes of a file from start to end to the disk, and waits until they are
 // on their way. It makes nothing durable, and so its errors are for publish to find.
