@@ -223,7 +223,8 @@ func (l *lines) task(line *coordinator.ExportedTask) (coordinator.TaskState, err
 		return task, l.wrongBefore("A task should follow.")
 	case line.Status == coordinator.TaskMissing && *line == coordinator.ExportedTask{Type: "task", TaskID: line.TaskID, Status: line.Status}:
 		return task, nil
-	case line.Status != coordinator.TaskAcknowledged || !counters(line.Attempt, line.AcknowledgedAt, line.Entries, line.Bytes) || !isDigest(line.Digest):
+	case line.Status != coordinator.TaskAcknowledged || !counters(line.Attempt, line.AcknowledgedAt, line.Entries, line.Bytes),
+		coordinator.CheckDigest(line.Digest) != nil:
 		return task, l.wrongBefore("The task is not as an export writes it.")
 	}
 	task.Ack = &coordinator.Ack{TaskID: line.TaskID, Attempt: line.Attempt, AcknowledgedAt: line.AcknowledgedAt, Part: coordinator.PartInfo{
@@ -256,7 +257,7 @@ func (l *lines) checkRecord(r *coordinator.ExportedCheckpoint) error {
 	case s == nil:
 	case s.Version > coordinator.SnapshotVersion:
 		return coordinator.ErrUnsupportedVersion(r.ID, s.Version)
-	case s.Version < 0, !counters(s.Entries, s.Bytes, s.SharedEntries, s.SharedBytes, s.SharedRevision), !isDigest(s.Digest),
+	case s.Version < 0, !counters(s.Entries, s.Bytes, s.SharedEntries, s.SharedBytes, s.SharedRevision), coordinator.CheckDigest(s.Digest) != nil,
 		s.SharedEntries > coordinator.MaxSharedKeys, s.SharedBytes > coordinator.MaxSharedBytes:
 		return l.wrongBefore("The snapshot of the checkpoint is not as an export writes it.")
 	}
@@ -265,12 +266,6 @@ func (l *lines) checkRecord(r *coordinator.ExportedCheckpoint) error {
 
 func counters(numbers ...int64) bool {
 	return !slices.ContainsFunc(numbers, func(n int64) bool { return coordinator.CheckCounter(n) != nil })
-}
-
-func isDigest(text string) bool {
-	const digits = 64
-	hex, is := bytes.CutPrefix([]byte(text), []byte("sha256:"))
-	return is && len(hex) == digits && len(bytes.Trim(hex, "0123456789abcdef")) == 0
 }
 
 // checkpointOf is the record as the domain has it.

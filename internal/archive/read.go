@@ -3,7 +3,6 @@ package archive
 import (
 	"bufio"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -242,7 +241,7 @@ func (c *check) part(task string, size int64) (coordinator.PartInfo, error) {
 	switch {
 	case err != nil:
 		return info, c.wrong("What follows is not the part of task %q: %v.", task, err)
-	case info.Bytes != size || info.Digest != "sha256:"+hex.EncodeToString(raw.Sum(nil)):
+	case info.Bytes != size || info.Digest != coordinator.Digest(raw.Sum(nil)):
 		return info, c.wrong("What follows are not %d bytes of the part of task %q as a restore writes them.", size, task)
 	}
 	c.offset += size
@@ -255,7 +254,7 @@ func (c *check) end(text []byte, place int64) error {
 	if err := c.object(text, &end, "end"); err != nil {
 		return err
 	}
-	digest := "sha256:" + hex.EncodeToString(c.sum.Sum(nil))
+	digest := coordinator.Digest(c.sum.Sum(nil))
 	if end.Checkpoints != len(c.archive.places) || end.Lines != c.line-1 || end.Bytes != place || end.Digest != digest {
 		return c.wrongBefore("The lines before it are not those that it counts.")
 	}

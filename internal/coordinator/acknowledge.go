@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"strings"
 )
 
 // AckCall acknowledges a checkpoint for one or more tasks.
@@ -172,14 +171,4 @@ func (f *faults) ack(place int, item *AckItem) {
 	if item.Digest != "" {
 		check("/digest", CheckDigest(item.Digest))
 	}
-}
-
-// CheckDigest tells whether digest is "sha256:" and 64 lower-case hexadecimal digits,
-// as an upload answers it; its error is a [ViolationError].
-func CheckDigest(digest string) error {
-	hexDigits, found := strings.CutPrefix(digest, "sha256:")
-	if !found || len(hexDigits) != 64 || strings.Trim(hexDigits, "0123456789abcdef") != "" {
-		return ViolationError(`A digest is "sha256:" and 64 lower-case hexadecimal digits, as the upload answers it.`)
-	}
-	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"hash"
@@ -157,7 +156,7 @@ func (e *Export) Write(ctx context.Context, w io.Writer) error {
 		before = page.Next
 	}
 	e.end.Lines, e.end.Bytes = e.out.lines, e.out.bytes
-	e.end.Digest = "sha256:" + hex.EncodeToString(e.out.sum.Sum(nil))
+	e.end.Digest = Digest(e.out.sum.Sum(nil))
 	if err := e.out.line(e.end); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"strconv"
 	"strings"
 )
@@ -19,7 +18,7 @@ type ManifestPart struct {
 // with "-" for the shared state. Task ids have no control characters, so a line is a line.
 func AppendManifest(dst []byte, parts []ManifestPart) []byte {
 	for _, part := range parts {
-		dst = append(dst, strings.TrimPrefix(part.Digest, "sha256:")...)
+		dst = append(dst, strings.TrimPrefix(part.Digest, digestPrefix)...)
 		dst = append(dst, ' ')
 		dst = strconv.AppendInt(dst, part.Bytes, 10)
 		dst = append(dst, ' ')
@@ -44,5 +43,5 @@ func ManifestDigest(parts []ManifestPart) string {
 		line = AppendManifest(line[:0], parts[i:i+1])
 		sum.Write(line)
 	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
+	return Digest(sum.Sum(nil))
 }

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -203,7 +202,7 @@ func (r *Restore) check(sum *partSum, part ManifestPart, p []byte, ends bool) er
 		return nil
 	}
 	sum.hash.Write(p)
-	if ends && "sha256:"+hex.EncodeToString(sum.hash.Sum(nil)) != part.Digest {
+	if ends && Digest(sum.hash.Sum(nil)) != part.Digest {
 		return ErrSnapshotDamaged(r.checkpoint.ID, partName(part), errors.New("its bytes do not have the recorded digest"))
 	}
 	return nil

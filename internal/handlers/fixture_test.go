@@ -271,3 +271,9 @@ func (f *fixture) completed(state string) string {
 	f.do(http.MethodPost, path+"/acks", `{"taskId":"task-1","state":`+state+`}`).want(http.StatusOK)
 	return path
 }
+
+// standing is what a call that changes nothing leaves as it is: checkpoint 0, its shared state and the jobs.
+func (f *fixture) standing() string {
+	f.t.Helper()
+	return f.do("GET", "/checkpoints/0", "").body + f.do("GET", "/jobs", "").body + f.do("GET", "/checkpoints/0/state", "").body
+}

@@ -276,21 +276,28 @@ func TestALargeAcknowledgementIsCountedOnceWhicheverDoorTakesIt(t *testing.T) {
 	f.nothingIsHeld()
 }
 
+// askForMuch asks for an answer of 15 MiB and reads nothing of it.
+func (f *fixture) askForMuch() net.Conn {
+	f.t.Helper()
+	f.do("PUT", "/checkpoints/0/state/k", `"`+strings.Repeat("x", 15<<20)+`"`).want(http.StatusCreated)
+	connection, err := net.Dial("tcp", f.server.Listener.Addr().String())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = connection.Close() })
+	if _, err := io.WriteString(connection, "GET /checkpoints/0/state/k HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		f.t.Fatal(err)
+	}
+	return connection
+}
+
 // A client that does not read a large answer holds its memory, and nothing else; when it has
 // gone that comes back.
 func TestAnAnswerThatIsNotReadIsCountedAsBuffered(t *testing.T) {
 	t.Parallel()
 	f := serveCrowded(t, func(l *load.Limits) { l.BufferedBytes, l.HeavyRequests = 40<<20, 1 })
 	f.trigger("")
-	f.do("PUT", "/checkpoints/0/state/k", `"`+strings.Repeat("x", 15<<20)+`"`).want(http.StatusCreated)
-	connection, err := net.Dial("tcp", f.server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer connection.Close()
-	if _, err := io.WriteString(connection, "GET /checkpoints/0/state/k HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	connection := f.askForMuch()
 	eventually(t, func() bool { return f.load.Buffered.Usage().Used >= 15<<20 })
 	f.do("PUT", "/checkpoints/0/state/l", `"`+strings.Repeat("x", 15<<20)+`"`).refused(coordinator.CodeOverloaded)
 	f.do("GET", "/checkpoints/0/state/nothing", "").refused(coordinator.CodeKeyNotFound)
@@ -302,15 +309,7 @@ func TestAReaderThatStopsIsGivenUp(t *testing.T) {
 	t.Parallel()
 	f := serve(t, setup{options: handlers.Options{RestoreIdle: 100 * time.Millisecond}})
 	f.trigger("")
-	f.do("PUT", "/checkpoints/0/state/k", `"`+strings.Repeat("x", 15<<20)+`"`).want(http.StatusCreated)
-	connection, err := net.Dial("tcp", f.server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer connection.Close()
-	if _, err := io.WriteString(connection, "GET /checkpoints/0/state/k HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	connection := f.askForMuch()
 	eventually(t, func() bool { return f.log.breaks() > 0 })
 	if n, err := io.Copy(io.Discard, connection); n >= 15<<20 || errors.Is(err, net.ErrClosed) {
 		t.Errorf("it got %d bytes (%v)", n, err)

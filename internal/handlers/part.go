@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -38,7 +37,7 @@ func renderPart(pointer, taskID string, state []byte, budget *int) (*coordinator
 		content = snapshot.AppendEntry(content, taskID, member.Name, member.Value)
 	}
 	sum := sha256.Sum256(content)
-	return &coordinator.PartContent{Content: content, Entries: int64(len(members)), Digest: "sha256:" + hex.EncodeToString(sum[:])}, nil
+	return &coordinator.PartContent{Content: content, Entries: int64(len(members)), Digest: coordinator.Digest(sum[:])}, nil
 }
 
 // stateRefusal gives an error of package snapshot about a JSON value at pointer, or about

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -11,8 +10,6 @@ import (
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
-
-const digestPrefix = "sha256:"
 
 // PartWriter renders entries into the restore bytes of one part and hands them
 // on in chunks. It keeps at most two chunks in memory: one that fills, and one
@@ -220,5 +217,5 @@ func (w *PartWriter) wait() {
 }
 
 func digestOf(sum hash.Hash) string {
-	return digestPrefix + hex.EncodeToString(sum.Sum(nil))
+	return coordinator.Digest(sum.Sum(nil))
 }

@@ -92,6 +92,10 @@ func (h *history) operations() []porcupine.Operation {
 			ghosts = append(ghosts, id)
 		}
 	}
+	var epochs []int64
+	if h.TakesBack {
+		epochs = h.epochs()
+	}
 	operations := make([]porcupine.Operation, 0, len(h.Records))
 	for i, r := range h.Records {
 		in := r.In
@@ -111,8 +115,8 @@ func (h *history) operations() []porcupine.Operation {
 			in.from, in.until, in.timeless = -inexactness, never, true
 		}
 		in.jumps, in.takesBack = h.Jumps, h.TakesBack
-		if in.Verb == recovery && h.TakesBack {
-			in.epochs = h.epochs()
+		if in.Verb == recovery {
+			in.epochs = epochs
 		}
 		if in.Verb == trigger {
 			in.ids = all

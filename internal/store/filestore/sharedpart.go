@@ -3,7 +3,6 @@ package filestore
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
@@ -35,7 +34,7 @@ func (c *checkpoint) sumShared() (coordinator.PartInfo, error) {
 	if found.Entries != sum.Entries || found.Bytes != sum.Bytes {
 		return sum, coordinator.ErrSnapshotDamaged(c.id, "the shared state", fmt.Errorf("%d of %d bytes are there", found.Bytes, sum.Bytes))
 	}
-	sum.Digest = "sha256:" + hex.EncodeToString(digest.Sum(nil))
+	sum.Digest = coordinator.Digest(digest.Sum(nil))
 	return sum, nil
 }
 

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -207,7 +206,7 @@ func (o *restore) sharedPart(ctx context.Context, digest string) (coordinator.Ma
 		return part, err
 	}
 	sum := sha256.Sum256(lines)
-	part.Digest = "sha256:" + hex.EncodeToString(sum[:])
+	part.Digest = coordinator.Digest(sum[:])
 	// Failing to keep it is no failure of the restore: it can be computed again. A full
 	// Redis refuses it, for example.
 	_ = o.store.saveDigest(ctx, coordinator.Ref{Job: o.checkpoint.Job, ID: o.checkpoint.ID}, "sdigest", part.Digest)
