@@ -336,6 +336,7 @@ const (
 	ProblemCodeStaleEpoch               ProblemCode = "stale_epoch"
 	ProblemCodeStoreFull                ProblemCode = "store_full"
 	ProblemCodeStoreUnavailable         ProblemCode = "store_unavailable"
+	ProblemCodeTaskAbsent               ProblemCode = "task_absent"
 	ProblemCodeTaskNotExpected          ProblemCode = "task_not_expected"
 	ProblemCodeTaskNotInCheckpoint      ProblemCode = "task_not_in_checkpoint"
 	ProblemCodeTooLarge                 ProblemCode = "too_large"
@@ -425,6 +426,8 @@ func (e ProblemCode) Valid() bool {
 	case ProblemCodeStoreFull:
 		return true
 	case ProblemCodeStoreUnavailable:
+		return true
+	case ProblemCodeTaskAbsent:
 		return true
 	case ProblemCodeTaskNotExpected:
 		return true

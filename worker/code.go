@@ -48,6 +48,7 @@ const (
 	CodeStaleEpoch               Code = "stale_epoch"
 	CodeStoreFull                Code = "store_full"
 	CodeStoreUnavailable         Code = "store_unavailable"
+	CodeTaskAbsent               Code = "task_absent"
 	CodeTaskNotExpected          Code = "task_not_expected"
 	CodeTaskNotInCheckpoint      Code = "task_not_in_checkpoint"
 	CodeTooLarge                 Code = "too_large"

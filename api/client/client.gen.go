@@ -113,7 +113,9 @@ type ClientInterface interface {
 	// server's. A job that does not exist yet is created.
 	//
 	// With `tasks`, exactly these tasks may acknowledge, and each must. Without, any `requiredTaskAcks` distinct
-	// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number.
+	// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number, and so must
+	// `requiredTaskAcks` alone in a job whose settings name tasks: the named tasks have to acknowledge then. Another
+	// number is 400 `invalid_request`.
 	//
 	// With an `Idempotency-Key`, a repeat of the same body answers 200 with the same checkpoint as it is now, for
 	// at least 24 hours, from any replica. The same key with another body is 422 `idempotency_key_reused`; a
@@ -139,7 +141,9 @@ type ClientInterface interface {
 	// server's. A job that does not exist yet is created.
 	//
 	// With `tasks`, exactly these tasks may acknowledge, and each must. Without, any `requiredTaskAcks` distinct
-	// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number.
+	// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number, and so must
+	// `requiredTaskAcks` alone in a job whose settings name tasks: the named tasks have to acknowledge then. Another
+	// number is 400 `invalid_request`.
 	//
 	// With an `Idempotency-Key`, a repeat of the same body answers 200 with the same checkpoint as it is now, for
 	// at least 24 hours, from any replica. The same key with another body is 422 `idempotency_key_reused`; a
@@ -519,7 +523,8 @@ type ClientInterface interface {
 	// `snapshot_damaged` where it can be known before the first byte, else the transfer breaks off.
 	//
 	// With `taskId`, repeatable, only those parts are streamed, with their own length, entity tag and ranges;
-	// `shared=true` adds the shared state. What comes back can be sent to uploadPart as it is.
+	// `shared=true` adds the shared state. What comes back can be sent to uploadPart as it is. A task that a completion
+	// by force did without is 409 `task_absent`: it has state, which is not in this checkpoint.
 	//
 	// A restore protects its checkpoint from cleanup and retention while it runs and for 60 seconds after it broke
 	// off; deletion by hand ends it.
@@ -919,7 +924,9 @@ func (c *Client) ListCheckpoints(ctx context.Context, params *ListCheckpointsPar
 // server's. A job that does not exist yet is created.
 //
 // With `tasks`, exactly these tasks may acknowledge, and each must. Without, any `requiredTaskAcks` distinct
-// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number.
+// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number, and so must
+// `requiredTaskAcks` alone in a job whose settings name tasks: the named tasks have to acknowledge then. Another
+// number is 400 `invalid_request`.
 //
 // With an `Idempotency-Key`, a repeat of the same body answers 200 with the same checkpoint as it is now, for
 // at least 24 hours, from any replica. The same key with another body is 422 `idempotency_key_reused`; a
@@ -955,7 +962,9 @@ func (c *Client) TriggerCheckpointWithBody(ctx context.Context, params *TriggerC
 // server's. A job that does not exist yet is created.
 //
 // With `tasks`, exactly these tasks may acknowledge, and each must. Without, any `requiredTaskAcks` distinct
-// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number.
+// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number, and so must
+// `requiredTaskAcks` alone in a job whose settings name tasks: the named tasks have to acknowledge then. Another
+// number is 400 `invalid_request`.
 //
 // With an `Idempotency-Key`, a repeat of the same body answers 200 with the same checkpoint as it is now, for
 // at least 24 hours, from any replica. The same key with another body is 422 `idempotency_key_reused`; a
@@ -1645,7 +1654,8 @@ func (c *Client) GetManifest(ctx context.Context, id CheckpointID, params *GetMa
 // `snapshot_damaged` where it can be known before the first byte, else the transfer breaks off.
 //
 // With `taskId`, repeatable, only those parts are streamed, with their own length, entity tag and ranges;
-// `shared=true` adds the shared state. What comes back can be sent to uploadPart as it is.
+// `shared=true` adds the shared state. What comes back can be sent to uploadPart as it is. A task that a completion
+// by force did without is 409 `task_absent`: it has state, which is not in this checkpoint.
 //
 // A restore protects its checkpoint from cleanup and retention while it runs and for 60 seconds after it broke
 // off; deletion by hand ends it.
@@ -6112,7 +6122,9 @@ type ClientWithResponsesInterface interface {
 	// server's. A job that does not exist yet is created.
 	//
 	// With `tasks`, exactly these tasks may acknowledge, and each must. Without, any `requiredTaskAcks` distinct
-	// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number.
+	// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number, and so must
+	// `requiredTaskAcks` alone in a job whose settings name tasks: the named tasks have to acknowledge then. Another
+	// number is 400 `invalid_request`.
 	//
 	// With an `Idempotency-Key`, a repeat of the same body answers 200 with the same checkpoint as it is now, for
 	// at least 24 hours, from any replica. The same key with another body is 422 `idempotency_key_reused`; a
@@ -6138,7 +6150,9 @@ type ClientWithResponsesInterface interface {
 	// server's. A job that does not exist yet is created.
 	//
 	// With `tasks`, exactly these tasks may acknowledge, and each must. Without, any `requiredTaskAcks` distinct
-	// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number.
+	// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number, and so must
+	// `requiredTaskAcks` alone in a job whose settings name tasks: the named tasks have to acknowledge then. Another
+	// number is 400 `invalid_request`.
 	//
 	// With an `Idempotency-Key`, a repeat of the same body answers 200 with the same checkpoint as it is now, for
 	// at least 24 hours, from any replica. The same key with another body is 422 `idempotency_key_reused`; a
@@ -6546,7 +6560,8 @@ type ClientWithResponsesInterface interface {
 	// `snapshot_damaged` where it can be known before the first byte, else the transfer breaks off.
 	//
 	// With `taskId`, repeatable, only those parts are streamed, with their own length, entity tag and ranges;
-	// `shared=true` adds the shared state. What comes back can be sent to uploadPart as it is.
+	// `shared=true` adds the shared state. What comes back can be sent to uploadPart as it is. A task that a completion
+	// by force did without is 409 `task_absent`: it has state, which is not in this checkpoint.
 	//
 	// A restore protects its checkpoint from cleanup and retention while it runs and for 60 seconds after it broke
 	// off; deletion by hand ends it.
@@ -13885,7 +13900,9 @@ func (c *ClientWithResponses) ListCheckpointsWithResponse(ctx context.Context, p
 // server's. A job that does not exist yet is created.
 //
 // With `tasks`, exactly these tasks may acknowledge, and each must. Without, any `requiredTaskAcks` distinct
-// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number.
+// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number, and so must
+// `requiredTaskAcks` alone in a job whose settings name tasks: the named tasks have to acknowledge then. Another
+// number is 400 `invalid_request`.
 //
 // With an `Idempotency-Key`, a repeat of the same body answers 200 with the same checkpoint as it is now, for
 // at least 24 hours, from any replica. The same key with another body is 422 `idempotency_key_reused`; a
@@ -13917,7 +13934,9 @@ func (c *ClientWithResponses) TriggerCheckpointWithBodyWithResponse(ctx context.
 // server's. A job that does not exist yet is created.
 //
 // With `tasks`, exactly these tasks may acknowledge, and each must. Without, any `requiredTaskAcks` distinct
-// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number.
+// tasks complete the checkpoint. `requiredTaskAcks` beside `tasks` must equal their number, and so must
+// `requiredTaskAcks` alone in a job whose settings name tasks: the named tasks have to acknowledge then. Another
+// number is 400 `invalid_request`.
 //
 // With an `Idempotency-Key`, a repeat of the same body answers 200 with the same checkpoint as it is now, for
 // at least 24 hours, from any replica. The same key with another body is 422 `idempotency_key_reused`; a
@@ -14511,7 +14530,8 @@ func (c *ClientWithResponses) GetManifestWithResponse(ctx context.Context, id Ch
 // `snapshot_damaged` where it can be known before the first byte, else the transfer breaks off.
 //
 // With `taskId`, repeatable, only those parts are streamed, with their own length, entity tag and ranges;
-// `shared=true` adds the shared state. What comes back can be sent to uploadPart as it is.
+// `shared=true` adds the shared state. What comes back can be sent to uploadPart as it is. A task that a completion
+// by force did without is 409 `task_absent`: it has state, which is not in this checkpoint.
 //
 // A restore protects its checkpoint from cleanup and retention while it runs and for 60 seconds after it broke
 // off; deletion by hand ends it.

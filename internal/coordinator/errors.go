@@ -40,6 +40,7 @@ const (
 	CodePinned                   Code = "pinned"
 	CodeUnsupportedVersion       Code = "unsupported_version"
 	CodeSnapshotDamaged          Code = "snapshot_damaged"
+	CodeTaskAbsent               Code = "task_absent"
 	CodeMinPause                 Code = "min_pause"
 	CodeJobNotEmpty              Code = "job_not_empty"
 	CodeIdempotencyTargetDeleted Code = "idempotency_target_deleted"
@@ -73,7 +74,7 @@ func Codes() []Code {
 		CodeCheckpointNotCompleted, CodeCheckpointCompleted, CodeCheckpointExpired,
 		CodeCheckpointAborted, CodeAcksMissing, CodeAckConflict, CodePartChanged,
 		CodeStaleEpoch, CodeStaleAttempt, CodePinned, CodeUnsupportedVersion,
-		CodeSnapshotDamaged, CodeMinPause, CodeJobNotEmpty,
+		CodeSnapshotDamaged, CodeTaskAbsent, CodeMinPause, CodeJobNotEmpty,
 		CodeIdempotencyTargetDeleted, CodePreconditionFailed, CodeTooLarge,
 		CodeUnsupportedMediaType, CodeRangeNotSatisfiable,
 		CodeIdempotencyKeyReused, CodeTypeMismatch, CodeSnapshotTooLarge, CodeLimitExceeded,

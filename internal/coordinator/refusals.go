@@ -165,6 +165,32 @@ func ErrTaskNotInCheckpoint(id int64, taskID string) *Error {
 	return &Error{Code: CodeTaskNotInCheckpoint, Detail: fmt.Sprintf("Task %q has not acknowledged checkpoint %d and is not among its named tasks. GET /checkpoints/%d/tasks lists its tasks.", taskID, id, id)}
 }
 
+// ErrTaskAbsent is for restoring a task whose acknowledgement a completion by force did without: named tells that
+// the trigger named the task. Its state is not in the snapshot, which is no reason to begin without any.
+func ErrTaskAbsent(id int64, taskID string, named bool) *Error {
+	who := fmt.Sprintf("Task %q was named by the trigger of checkpoint %d and has not acknowledged it", taskID, id)
+	if !named {
+		who = fmt.Sprintf("Checkpoint %d has fewer acknowledgements than it required, and task %q may be one of those that are missing", id, taskID)
+	}
+	return &Error{
+		Code:         CodeTaskAbsent,
+		Detail:       who + ": it was completed by force. The task's state is not in it, and beginning without would lose that state. Recover the fleet from an older checkpoint (POST /checkpoints/recover with its checkpointId), or decide by hand that the task begins anew.",
+		CheckpointID: &id,
+	}
+}
+
+// ErrTasksNamed is for a trigger that asks for so many acknowledgements in a job whose settings name its tasks.
+func ErrTasksNamed(job string, named, asked int) *Error {
+	return &Error{
+		Code:   CodeInvalidRequest,
+		Detail: fmt.Sprintf("The settings of job %q name its %d tasks, and a number alone would let others take their place.", job, named),
+		Fields: []FieldError{{
+			Pointer: "/requiredTaskAcks",
+			Detail:  fmt.Sprintf("It is %d, and the settings name %d tasks. Leave it out, or give %d: then the named tasks have to acknowledge. For a checkpoint of other tasks name them in tasks.", asked, named, named),
+		}},
+	}
+}
+
 // ErrNotCompleted is for reading the snapshot of a checkpoint that is not completed.
 func ErrNotCompleted(id int64, status Status) *Error {
 	return &Error{Code: CodeCheckpointNotCompleted, Detail: fmt.Sprintf("Checkpoint %d is %s; only completed checkpoints can be restored. GET /checkpoints/latest names the latest completed.", id, status)}

@@ -59,7 +59,7 @@ func DefaultSettings() Settings {
 // JobSettings are what a PUT of a job says; nil and zero fields are the server's to say.
 type JobSettings struct {
 	RequiredTaskAcks *int
-	// Tasks are the tasks of a trigger that names neither a number nor tasks. Reading many
+	// Tasks are the tasks of a trigger that names none itself. Reading many
 	// jobs leaves them out and gives only NamedTasks, their number.
 	Tasks             []string
 	NamedTasks        int

@@ -31,7 +31,8 @@ type Ref struct {
 //   - A record that cannot be read as ours does not exist, and never disturbs others.
 type Store interface {
 	// Trigger makes a pending checkpoint, or finds the one that an Idempotency-Key made.
-	// Errors: CodeMinPause unless Force, CodeTooManyPending, CodeIdempotencyKeyReused,
+	// Errors: CodeInvalidRequest for another number of acknowledgements than the job's settings
+	// name tasks, CodeMinPause unless Force, CodeTooManyPending, CodeIdempotencyKeyReused,
 	// CodeIdempotencyTargetDeleted. Makes the job if it is new, or was deleted.
 	Trigger(ctx context.Context, call TriggerCall) (TriggerResult, error)
 
@@ -103,7 +104,8 @@ type Store interface {
 
 	// OpenRestore leases a completed checkpoint and reads its manifest. Errors:
 	// CodeNoCompletedCheckpoint, CodeCheckpointNotCompleted, CodeUnsupportedVersion,
-	// CodeTaskNotInCheckpoint, CodeSnapshotDamaged where damage shows without reading. One
+	// CodeTaskNotInCheckpoint, CodeTaskAbsent for a task that a completion by force did
+	// without, CodeSnapshotDamaged where damage shows without reading. One
 	// that is deleted meanwhile is CodeCheckpointDeleted, also as Latest, and not damaged.
 	OpenRestore(ctx context.Context, call RestoreCall) (RestoreSource, error)
 

@@ -149,7 +149,7 @@ type TriggerCall struct {
 	// RequiredTaskAcks is 0 when the caller did not say.
 	RequiredTaskAcks int
 	// Tasks are the only tasks that may acknowledge; nil lets any, unless the job's settings
-	// name tasks and RequiredTaskAcks is 0.
+	// name tasks. Then RequiredTaskAcks is 0 or their number, or the trigger is refused.
 	Tasks     []string
 	TimeoutMs *int64
 	// Defaults are the server's. Steps that nobody hands them to later (what expires

@@ -125,7 +125,7 @@ func (r *restore) readManifest(st *step) error {
 		for _, task := range slices.Compact(tasks) {
 			given := c.ack(task)
 			if given == nil {
-				return coordinator.ErrTaskNotInCheckpoint(c.id, task)
+				return c.withoutPart(task)
 			}
 			if err := r.addTask(c, task, given); err != nil {
 				return err
@@ -142,6 +142,17 @@ func (r *restore) readManifest(st *step) error {
 		return coordinator.ErrSnapshotDamaged(c.id, "the list of acknowledgements", fmt.Errorf("%d of %d are there", found, c.Acked))
 	}
 	return nil
+}
+
+// withoutPart is the refusal for a task that has not acknowledged a completed checkpoint.
+func (c *checkpoint) withoutPart(task string) error {
+	switch {
+	case c.Named && c.expects(task):
+		return coordinator.ErrTaskAbsent(c.id, task, true)
+	case !c.Named && c.Acked < c.Required:
+		return coordinator.ErrTaskAbsent(c.id, task, false)
+	}
+	return coordinator.ErrTaskNotInCheckpoint(c.id, task)
 }
 
 func (r *restore) add(p coordinator.ManifestPart, file string) {

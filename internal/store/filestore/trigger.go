@@ -31,6 +31,9 @@ func (s *step) trigger(call coordinator.TriggerCall) (coordinator.TriggerResult,
 			}
 			return coordinator.TriggerResult{Checkpoint: c.view(s.now), Repeated: !known.madeBy(call.Idempotency)}, nil
 		}
+		if named := j.own().NamedTasks; named > 0 && call.Tasks == nil && call.RequiredTaskAcks != 0 && call.RequiredTaskAcks != named {
+			return coordinator.TriggerResult{}, coordinator.ErrTasksNamed(j.name, named, call.RequiredTaskAcks)
+		}
 		s.catchUp(j, everything)
 		if refusal := s.tooEarly(j, call); refusal != nil {
 			return coordinator.TriggerResult{}, refusal
@@ -83,7 +86,7 @@ func (s *step) create(j *job, call coordinator.TriggerCall) (*checkpoint, error)
 	j.Clock = max(j.Clock, s.now)
 	holds := j.holds(call.Defaults)
 	tasks := call.Tasks
-	if tasks == nil && call.RequiredTaskAcks == 0 {
+	if tasks == nil {
 		tasks = j.ownTasks()
 	}
 	required := cmp.Or(call.RequiredTaskAcks, holds.RequiredTaskAcks)

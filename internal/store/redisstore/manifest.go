@@ -94,7 +94,7 @@ func (o *restore) readParts(ctx context.Context, selection []any) (int, error) {
 // must agree, as the acknowledgement is what the digest of the snapshot is made of.
 func (o *restore) addPart(task, ackText, partText string) error {
 	if ackText == "" {
-		return coordinator.ErrTaskNotInCheckpoint(o.checkpoint.ID, task)
+		return o.withoutPart(task, partText)
 	}
 	ack, err := parseAck(task, ackText, o.checkpoint.Start)
 	if err != nil {
@@ -114,6 +114,18 @@ func (o *restore) addPart(task, ackText, partText string) error {
 	o.parts = append(o.parts, coordinator.ManifestPart{TaskID: task, PartInfo: ack.Part})
 	o.uploads = append(o.uploads, uploadID)
 	return nil
+}
+
+// withoutPart is the refusal for a task without acknowledgement; part is what read_manifest.lua answers for it.
+func (o *restore) withoutPart(task, part string) error {
+	switch c := &o.checkpoint; {
+	case part == "named":
+		return coordinator.ErrTaskAbsent(c.ID, task, true)
+	case !c.NamedTasks && c.AcknowledgedTasks < c.RequiredTaskAcks:
+		return coordinator.ErrTaskAbsent(c.ID, task, false)
+	default:
+		return coordinator.ErrTaskNotInCheckpoint(c.ID, task)
+	}
 }
 
 func partOf(task string) string { return fmt.Sprintf("the part of task %q", task) }

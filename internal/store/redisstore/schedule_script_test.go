@@ -122,7 +122,10 @@ func TestTriggerScriptResolvesWhatItsCallerLeftOpen(t *testing.T) {
 	l.do("ZADD", l.keys.tasks("settings"), 0, "b", 1, "a")
 	l.same("by the job's tasks", made("three", nil), "2 0 three")
 	l.same("missing, in byte order", l.members(l.keys.missing("three")), []string{"a", "b"})
-	l.same("by its own number", made("four", func(a *triggerArgs) { a.required = 9 }), "9 0 ")
+	l.same("by the equal number", made("four", func(a *triggerArgs) { a.required = 2 }), "2 0 four")
+	args := aTrigger("six")
+	args.required = 9
+	l.same("how many tasks are named", l.word(l.run(triggerScript, args.list()...), "tasks_named").body, []any{"2"})
 	l.same("by its own tasks", made("five", func(a *triggerArgs) { a.names, a.timeout = []string{"x"}, "1" }), "1 1 five")
 }
 

@@ -29,6 +29,9 @@ const (
 	wordUnlisted  = "unlisted"
 )
 
+// wordTasksNamed refuses a trigger by a number alone in a job whose settings name its tasks.
+const wordTasksNamed = "tasks_named"
+
 const (
 	// namesStep is how many task names one script takes: more would keep Redis from
 	// everybody else for too long.
@@ -127,6 +130,8 @@ func (s *Store) triggered(call coordinator.TriggerCall, r reply) (coordinator.Tr
 			return coordinator.TriggerResult{}, badReply(triggerScript.verb, r, body.err)
 		}
 		return coordinator.TriggerResult{Checkpoint: checkpoint, Repeated: repeated == "1"}, nil
+	case wordTasksNamed:
+		err = coordinator.ErrTasksNamed(call.Job, int(body.number()), call.RequiredTaskAcks)
 	case string(coordinator.CodeMinPause):
 		err = coordinator.ErrMinPause(call.Job, time.Duration(body.number())*time.Millisecond, time.Duration(body.number())*time.Millisecond)
 	case string(coordinator.CodeTooManyPending):

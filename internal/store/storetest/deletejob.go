@@ -24,9 +24,9 @@ func testDeleteJob(t *testing.T, s suite) {
 	}
 	s.rule(t, "a job that is deleted is unknown, with all its checkpoints", func(t *testing.T, r *rig) {
 		orders := r.in("orders")
-		orders.putJob(coordinator.JobSettings{Tasks: names(1500)})
 		orders.uploadAndAck(orders.trigger().ID, "a", bigPart("a", 2*coordinator.ChunkBytes))
 		orders.aborted()
+		orders.putJob(coordinator.JobSettings{Tasks: names(1500)})
 		c := orders.trigger(named(names(1200)...))
 		orders.shared(c.ID, "k", "1")
 		orders.complete(c.ID, true)
@@ -180,12 +180,12 @@ func testDeleteJob(t *testing.T, s suite) {
 	})
 	s.rule(t, "a job that comes back goes on with its ids, epoch, attempts, revisions and events", func(t *testing.T, r *rig) {
 		orders := r.in("orders")
-		revision := orders.putJob(coordinator.JobSettings{Tasks: names(3)}).State.Revision
 		orders.recover("crash")
 		keyed := orders.trigger(withKey("k", "body"))
 		orders.accept(keyed.ID, "z", attempt(5))
 		old := orders.completed()
 		orders.declined()
+		revision := orders.putJob(coordinator.JobSettings{Tasks: names(3)}).State.Revision
 		before := orders.jobState()
 		orders.deleteJob(true)
 		r.reopen()

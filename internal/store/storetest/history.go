@@ -160,9 +160,9 @@ func testHistory(t *testing.T, s suite) {
 		r.wantCounts(coordinator.Counts{Restores: coordinator.RestoresKept + more, RestoredBytes: (coordinator.RestoresKept + more) << 40})
 	})
 	s.rule(t, "a history comes with the state of its job", func(t *testing.T, r *rig) {
-		r.putJob(allSettings())
 		r.declined()
 		r.completed()
+		r.putJob(allSettings())
 		ignored := cmpopts.IgnoreFields(coordinator.JobSettings{}, "Tasks") // it may have them or not
 		if diff := cmp.Diff(r.jobState(), r.history().State, ignored); diff != "" {
 			t.Errorf("state (-want +got):\n%s", diff)

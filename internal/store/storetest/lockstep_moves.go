@@ -207,7 +207,7 @@ func (g *game) drawTrigger(rt *rapid.T) move {
 func (g *game) drawCompleted(rt *rapid.T) move {
 	content := gamePart("z", rapid.IntRange(1, 4).Draw(rt, "part"))
 	return func(p *player) string {
-		result, err := p.rig.store.Trigger(p.rig.t.Context(), p.rig.triggerCall(forced(), timeout(60_000)))
+		result, err := p.rig.store.Trigger(p.rig.t.Context(), p.rig.triggerCall(forced(), named("z"), timeout(60_000)))
 		if err != nil {
 			return p.refusal(err)
 		}

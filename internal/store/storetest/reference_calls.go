@@ -20,6 +20,9 @@ func (r *reference) Trigger(_ context.Context, call coordinator.TriggerCall) (co
 		if known, ok := j.keys["trigger "+call.Key]; ok && call.Key != "" {
 			return r.triggerAgain(j, known, call.Fingerprint)
 		}
+		if names := len(j.settings.Tasks); names > 0 && call.Tasks == nil && call.RequiredTaskAcks > 0 && call.RequiredTaskAcks != names {
+			return coordinator.TriggerResult{}, coordinator.ErrTasksNamed(j.name, names, call.RequiredTaskAcks)
+		}
 		r.settle(j)
 		now, effective := r.clock(), j.settings.Over(call.Defaults)
 		pending := j.pending()
@@ -51,8 +54,8 @@ func (j *refJob) pending() []int64 {
 func (r *reference) begin(j *refJob, call coordinator.TriggerCall) *refCheckpoint {
 	now, effective := r.clock(), j.settings.Over(call.Defaults)
 	tasks, required := call.Tasks, call.RequiredTaskAcks
-	if tasks == nil && required == 0 {
-		tasks, required = j.settings.Tasks, effective.RequiredTaskAcks
+	if tasks == nil {
+		tasks, required = j.settings.Tasks, cmp.Or(required, effective.RequiredTaskAcks)
 	}
 	if len(tasks) > 0 {
 		required = len(tasks)

@@ -39,7 +39,11 @@ func (r *reference) OpenRestore(_ context.Context, call coordinator.RestoreCall)
 	}
 	for _, task := range slices.Sorted(slices.Values(tasks)) {
 		ack := c.acks[task]
-		if ack == nil {
+		switch {
+		case ack != nil:
+		case slices.Contains(c.names, task), !c.NamedTasks && len(c.acks) < c.RequiredTaskAcks:
+			return nil, coordinator.ErrTaskAbsent(c.ID, task, c.NamedTasks)
+		default:
 			return nil, coordinator.ErrTaskNotInCheckpoint(c.ID, task)
 		}
 		s.add(coordinator.ManifestPart{TaskID: task, PartInfo: ack.Part}, ack.content)

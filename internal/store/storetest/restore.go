@@ -92,8 +92,40 @@ func testRestoreContents(t *testing.T, s suite) {
 		r.complete(c.ID, true)
 		for _, task := range []string{"b", "stranger"} {
 			_, err := r.store.OpenRestore(t.Context(), r.restoreCall(c.ID, "a", task))
-			r.refused(err, coordinator.CodeTaskNotInCheckpoint)
+			r.refused(err, map[string]coordinator.Code{"b": coordinator.CodeTaskAbsent, "stranger": coordinator.CodeTaskNotInCheckpoint}[task])
 		}
+	})
+	s.rule(t, "a task that a completion by force did without is absent, which is no fresh start", func(t *testing.T, r *rig) {
+		restore := func(id int64, task string) error {
+			_, err := r.store.OpenRestore(t.Context(), r.restoreCall(id, task))
+			return err
+		}
+		r.putJob(coordinator.JobSettings{Tasks: []string{"a", "b"}})
+		bySettings, byNames := r.trigger(leftOpen()), r.trigger(named("a", "b"))
+		r.putJob(coordinator.JobSettings{})
+		counted := r.trigger(requires(3))
+		for _, c := range []coordinator.Checkpoint{bySettings, byNames, counted} {
+			r.accept(c.ID, "a")
+			r.complete(c.ID, true)
+		}
+		for _, id := range []int64{bySettings.ID, byNames.ID, counted.ID, coordinator.Latest} {
+			r.refused(restore(id, "b"), coordinator.CodeTaskAbsent)
+			r.refused(restore(id, "a"), "")
+		}
+		state, err := r.store.Task(t.Context(), r.ref(bySettings.ID), "b")
+		r.check("task", err)
+		equal(t, "the absent task", state.Status, coordinator.TaskMissing)
+		whole := r.completed()
+		r.refused(restore(whole.ID, "b"), coordinator.CodeTaskNotInCheckpoint)
+	})
+	s.rule(t, "an import keeps the tasks that a completion by force did without", func(t *testing.T, r *rig) {
+		c := r.trigger(named("a", "b"))
+		r.accept(c.ID, "a")
+		r.complete(c.ID, true)
+		other := r.in("copy")
+		r.check("import", r.importInto(other.job, r.export()))
+		_, err := other.store.OpenRestore(t.Context(), other.restoreCall(c.ID, "b"))
+		r.refused(err, coordinator.CodeTaskAbsent)
 	})
 	s.rule(t, "only a completed checkpoint can be restored", func(t *testing.T, r *rig) {
 		pending, gone, deleted := r.trigger(), r.aborted(), r.aborted()

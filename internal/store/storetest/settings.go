@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -135,17 +136,31 @@ func testSettings(t *testing.T, s suite) {
 		c := r.trigger(leftOpen())
 		want("the job's tasks", c, 3, 9000, true)
 		wantSame(t, []string{"a", "b", "é"}, c.MissingTasks)
-		want("the trigger's number", r.trigger(leftOpen(), requires(1)), 1, 9000, false)
+		want("the equal number", r.trigger(leftOpen(), requires(3)), 3, 9000, true)
 		want("the trigger's other tasks", r.trigger(leftOpen(), named("x")), 1, 9000, true)
 	})
 	s.rule(t, "only the tasks that the settings name may acknowledge what their trigger left open", func(t *testing.T, r *rig) {
 		r.putJob(coordinator.JobSettings{Tasks: []string{"a", "b"}})
-		c, free := r.trigger(leftOpen()), r.trigger(leftOpen(), requires(2))
+		c, counted := r.trigger(leftOpen()), r.trigger(leftOpen(), requires(2))
 		r.ackRefused(coordinator.CodeTaskNotExpected, c.ID, "stranger")
-		r.accept(free.ID, "stranger")
+		r.ackRefused(coordinator.CodeTaskNotExpected, counted.ID, "stranger")
 		r.accept(c.ID, "b")
 		wantSame(t, []string{"a"}, r.get(c.ID).MissingTasks)
 		equal(t, "status", r.accept(c.ID, "a").Status, coordinator.StatusCompleted)
+	})
+	s.rule(t, "a trigger by another number alone than the settings name tasks is refused, before all else", func(t *testing.T, r *rig) {
+		r.putJob(coordinator.JobSettings{Tasks: []string{"a", "b"}, MaxConcurrent: new(1)})
+		r.trigger(leftOpen(), requires(2), withKey("key", "body"))
+		for _, other := range []int{1, 3} {
+			_, err := r.store.Trigger(t.Context(), r.triggerCall(requires(other)))
+			r.refused(err, coordinator.CodeInvalidRequest)
+			refusal, _ := errors.AsType[*coordinator.Error](err)
+			if len(refusal.Fields) != 1 || refusal.Fields[0].Pointer != "/requiredTaskAcks" {
+				t.Errorf("the refusal points at %+v", refusal.Fields)
+			}
+		}
+		equal(t, "the first one's key", r.trigger(leftOpen(), requires(2), withKey("key", "body")).ID, 0)
+		equal(t, "the next id", r.jobState().NextID, 1)
 	})
 	s.rule(t, "a pending checkpoint stays as it was triggered, whatever the settings become", func(t *testing.T, r *rig) {
 		r.putJob(coordinator.JobSettings{RequiredTaskAcks: new(2), TimeoutMs: new(int64(5000))})

@@ -8,7 +8,8 @@
 -- ARGV[5]   with "page": how many to answer at most
 -- ARGV[4]…  with "tasks": the task ids, at most 1000
 --
--- Body     taskId, ack or "", part or "", … as stored
+-- Body     taskId, ack or "", part or "", … as stored; of a task without ack "named" in place of the part where the
+--          trigger named it
 -- Refusals job_not_found, checkpoint_not_found, checkpoint_deleted
 -- Also     again, see prelude_sort.lua
 --
@@ -18,7 +19,7 @@ local found, refusal = find(ARGV[2])
 if not found then
   return refuse(refusal)
 end
-local tasks = {}
+local tasks, names = {}, found.rec.tasks
 if ARGV[3] == 'page' then
   if sort_acks(found.id) then
     return answer('again', {})
@@ -37,7 +38,8 @@ if #tasks > 0 then
   for i, task in ipairs(tasks) do
     rows[#rows + 1] = task
     rows[#rows + 1] = acks[i] or ''
-    rows[#rows + 1] = parts[i] or ''
+    local named = not acks[i] and names ~= '' and redis.call('ZSCORE', base .. 'tasks:' .. names, task)
+    rows[#rows + 1] = named and 'named' or parts[i] or ''
   end
 end
 return answer('ok', rows)

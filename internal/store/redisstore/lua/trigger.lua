@@ -26,7 +26,8 @@
 --           again, exhausted: see find_place
 --           restage: the staged names are gone; stage them again, then call again
 --           unlisted: the tasks that the job's settings name are gone
--- Refusals  min_pause: ms until the pause is over, ms until the first deadline where as many are
+-- Refusals  tasks_named: how many tasks the settings name, which the caller asks another number of
+--           min_pause: ms until the pause is over, ms until the first deadline where as many are
 --             pending as may be, else "0"
 --           too_many_pending: pending, how many may be, ms until the first deadline or "0"
 --           idempotency_key_reused
@@ -67,6 +68,9 @@ if (not job.known or job.gone) and not registered then
 end
 
 local own = settings(14)
+if named == 0 and own.named > 0 and tonumber(ARGV[8]) ~= 0 and tonumber(ARGV[8]) ~= own.named then
+  return refuse({ 'tasks_named', integer(own.named) })
+end
 local rested = ARGV[10] ~= '1' and own.pause > 0 and pause_ends(own.pause) or 0
 local pending = pending_now()
 local room = 0
@@ -100,12 +104,12 @@ if named == 0 then
   what.tasks = ''
   if what.required == 0 then
     what.required = own.required
-    if own.named > 0 then
-      if not list_is_whole(own.names, own.named) then
-        return answer('unlisted', {})
-      end
-      what.tasks = 'job'
+  end
+  if own.named > 0 then
+    if not list_is_whole(own.names, own.named) then
+      return answer('unlisted', {})
     end
+    what.tasks = 'job'
   end
 else
   what.required = named
