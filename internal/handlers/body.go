@@ -22,11 +22,14 @@ type heldBody struct {
 	// control and patience bound the wait for the first byte; see readBody for the rest.
 	control  *http.ResponseController
 	patience time.Duration
+	// announced tells that the request's head names a length above 0.
+	announced bool
 	// peeked is the first byte, once it was needed to tell whether there is any.
 	peeked []byte
 	// shown is how much of the stand-in was read.
 	shown int
-	// ended tells that everything behind was read.
+	// read is how many bytes behind were read; ended tells that it was all of them.
+	read  int64
 	ended bool
 }
 
@@ -49,6 +52,9 @@ func (b *heldBody) Read(p []byte) (int, error) {
 
 // peek reads the first byte; io.EOF means that there is no body.
 func (b *heldBody) peek() error {
+	if b.announced { // so a sender that waits for 100 Continue hears of a refusal before it sends anything
+		return nil
+	}
 	// A server without deadlines, as in some tests, waits without them.
 	_ = b.control.SetReadDeadline(time.Now().Add(b.patience))
 	defer func() { _ = b.control.SetReadDeadline(time.Time{}) }()
@@ -60,7 +66,7 @@ func (b *heldBody) peek() error {
 		}
 		return &bodyError{err}
 	}
-	b.peeked = first[:]
+	b.peeked, b.read = first[:], 1
 	return nil
 }
 
@@ -77,6 +83,7 @@ type endReader struct{ body *heldBody }
 
 func (r endReader) Read(p []byte) (int, error) {
 	n, err := r.body.source.Read(p)
+	r.body.read += int64(n)
 	r.body.ended = r.body.ended || err == io.EOF
 	return n, err //nolint:wrapcheck // Readers pass errors on.
 }
@@ -86,6 +93,11 @@ type bodyError struct{ cause error }
 
 func (e *bodyError) Error() string { return "reading the body: " + e.cause.Error() }
 func (e *bodyError) Unwrap() error { return e.cause }
+
+func isBodyError(err error) bool {
+	_, is := errors.AsType[*bodyError](err)
+	return is
+}
 
 // takeBody decodes the body of a request into where the generated code has put its
 // stand-in, and gives its length.

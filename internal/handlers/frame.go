@@ -54,7 +54,7 @@ func (s *server) frame(next http.Handler) http.Handler {
 			w = middleware.NewWrapResponseWriter(writer, r.ProtoMajor)
 		}
 		e := &exchange{writer: w, body: &heldBody{
-			source: r.Body, control: http.NewResponseController(w), patience: s.options.BodyTimeout,
+			source: r.Body, control: http.NewResponseController(w), patience: s.options.BodyTimeout, announced: r.ContentLength > 0,
 		}}
 		e.caller = s.options.Caller(r)
 		defer s.release(e)
@@ -91,12 +91,10 @@ func (s *server) frame(next http.Handler) http.Handler {
 	})
 }
 
-// uploading tells that some of a streamed body may still be on its way.
-func (e *exchange) uploading() bool { return e.operation.streams && e.unread() }
-
+// unread tells that some of the body may still be on its way.
 func (e *exchange) unread() bool { return e.request.ContentLength != 0 && !e.body.ended }
 
-// leaveBody bounds how long net/http waits for the rest of a body that nobody wanted.
+// leaveBody bounds how long net/http waits, after a success, for the rest of a body that nobody wanted.
 func (e *exchange) leaveBody() {
 	if e.unread() {
 		_ = http.NewResponseController(e.writer).SetReadDeadline(time.Now().Add(2 * time.Second))

@@ -89,11 +89,12 @@ func (s *server) takeBuffered(e *exchange, bytes int64) error {
 	return nil
 }
 
-// release gives back whatever the request holds.
+// release gives back whatever the request holds, also where that is nothing any more.
 func (s *server) release(e *exchange) {
 	e.giveSlot()
-	if e.holds.buffered > 0 {
-		s.options.Load.Buffered.Give(e.holds.who, e.holds.buffered)
+	if held := e.holds.buffered; held > 0 {
+		e.holds.buffered = 0
+		s.options.Load.Buffered.Give(e.holds.who, held)
 	}
 }
 

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -153,15 +154,28 @@ func (s *server) writeProblem(w http.ResponseWriter, r *http.Request, refusal *c
 	if presentations[refusal.Code].Retryable {
 		header.Set("Retry-After", strconv.FormatInt(retryAfterSeconds(refusal.RetryAfter), 10))
 	}
-	if refusal.Code == coordinator.CodeTooLarge || errors.As(refusal.Err, new(*bodyError)) || exchangeOf(r.Context()).uploading() {
-		// The rest of the body is not worth waiting for, which net/http would do first.
-		header.Set("Connection", "close")
-	}
-	w.WriteHeader(problem.Status)
-	encoder := json.NewEncoder(w)
+	body := &bytes.Buffer{}
+	encoder := json.NewEncoder(body)
 	encoder.SetEscapeHTML(false) // details quote names, which should stay readable
 	if err := encoder.Encode(problem); err != nil {
+		s.options.OnError(r, err) // cannot happen: a problem of ours always marshals
+	}
+	e := exchangeOf(r.Context())
+	unread, bounds, keep := e.unread(), readOnFor(e, refusal), true
+	if unread {
+		if keep = bounds.keepsConnection(e, refusal); !keep {
+			header.Set("Connection", "close")
+		}
+		// Else net/http would read some of the body before it sends the answer.
+		_ = http.NewResponseController(w).EnableFullDuplex() // a recorder in a test has nothing to read
+	}
+	header.Set("Content-Length", strconv.Itoa(body.Len())) // or the answer would end only with the rest of the body
+	w.WriteHeader(problem.Status)
+	if _, err := w.Write(body.Bytes()); err != nil {
 		s.options.OnError(r, err)
+	}
+	if unread {
+		s.readRest(e, bounds, keep)
 	}
 }
 

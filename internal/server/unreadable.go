@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"net"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -38,6 +39,8 @@ type plainConn struct {
 	*net.TCPConn
 
 	listener *plainListener
+	// refused tells that net/http has answered by itself and read nothing of what may follow.
+	refused atomic.Bool
 }
 
 // The head of net/http's own answers behind their first line, and the whole head of the one
@@ -52,6 +55,7 @@ func (c *plainConn) Write(p []byte) (int, error) {
 	if !own {
 		return c.TCPConn.Write(p) //nolint:wrapcheck // It only stands in front.
 	}
+	c.refused.Store(true)
 	id := rand.Text()
 	answer, status := handlers.Unreadable(status, id)
 	c.listener.metrics.request("", "unmatched", status, 0)
@@ -60,6 +64,15 @@ func (c *plainConn) Write(p []byte) (int, error) {
 		return 0, err //nolint:wrapcheck // as above
 	}
 	return len(p), nil
+}
+
+// Close closes the connection, after a refusal in such a way that its client can read it.
+func (c *plainConn) Close() error {
+	if c.refused.Swap(false) {
+		go handlers.Linger(c.TCPConn)
+		return nil
+	}
+	return c.TCPConn.Close() //nolint:wrapcheck // It only stands in front.
 }
 
 // ownAnswer tells whether p is an answer that net/http made by itself, and its status.

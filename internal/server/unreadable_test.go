@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net"
@@ -82,4 +83,46 @@ func sendRaw(t *testing.T, address, text string) answer {
 		t.Fatal(err)
 	}
 	return answer{status: response.StatusCode, header: response.Header, text: string(body)}
+}
+
+// Python's urllib, for one, reads nothing before it has sent everything.
+func TestWhatIsNoRequestIsToldSoAlsoToWhoSendsALargeBodyWithIt(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	body := strings.Repeat("x", 20<<20)
+	for name, head := range map[string]string{
+		"a percent sign that encodes nothing": "PUT /checkpoints/7/tasks/50%/state HTTP/1.1\r\nHost: x\r\n",
+		"headers without end":                 "PUT / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 300<<10) + "\r\n",
+		"an expectation that nobody meets":    "POST /checkpoints HTTP/1.1\r\nHost: x\r\nExpect: 200-ok\r\n",
+	} {
+		got := sendRaw(t, s.Addr(), head+"Content-Length: 20971520\r\n\r\n"+body)
+		if got.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d %s", name, got.status, got.text)
+		}
+	}
+}
+
+func TestARefusalOverTLSReachesWhoSendsEverythingBeforeReading(t *testing.T) {
+	t.Parallel()
+	b, config := newBehindTLS(t)
+	s := start(t, config)
+	conn, err := tls.Dial("tcp", s.Addr(), b.shown.Trust())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for range 2 { // on one connection
+		_, err := io.WriteString(conn, "PUT /checkpoints/7/tasks/a/state HTTP/1.1\r\nHost: x\r\nContent-Length: 20971520\r\n\r\n"+strings.Repeat("x", 20<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%d %s %v", answer.StatusCode, text, err)
+		}
+	}
 }
