@@ -37,6 +37,9 @@ type Caller struct {
 	// revoked is closed when the file does not have this caller any more, as it is; nil
 	// for one that stays for ever.
 	revoked chan struct{}
+	// distrusted waits until the caller is not believed any more or done is closed, and tells which;
+	// nil for one whom nothing but the file stands for.
+	distrusted func(done <-chan struct{}) bool
 }
 
 // Anyone is whoever reaches a server that demands no tokens. It may do everything.
@@ -56,13 +59,41 @@ func (c *Caller) InEveryJob() bool { return c != nil && c.jobs == nil }
 // AsTask tells whether the caller may upload, acknowledge and decline for the task.
 func (c *Caller) AsTask(task string) bool { return c != nil && anyMatches(c.tasks, task) }
 
-// Revoked is closed when the caller may do nothing any more, or other things than it
-// could; nil for one that stays.
-func (c *Caller) Revoked() <-chan struct{} {
+// Lasting tells whether the caller stays for ever, so that nobody has to wait for its end.
+func (c *Caller) Lasting() bool { return c == nil || c.revoked == nil && c.distrusted == nil }
+
+// Revoked waits until the caller may do nothing any more, or other things than it could, and
+// tells so; false is that done was closed before. Call it for one that is not [Caller.Lasting].
+func (c *Caller) Revoked(done <-chan struct{}) bool {
+	if c.distrusted == nil {
+		select {
+		case <-c.revoked:
+			return true
+		case <-done:
+			return false
+		}
+	}
+	ends, distrusted := make(chan struct{}), make(chan bool, 1)
+	defer close(ends)
+	go func() { distrusted <- c.distrusted(ends) }()
+	select {
+	case <-c.revoked:
+	case <-distrusted:
+	case <-done:
+		return false
+	}
+	return true
+}
+
+// Believed gives the caller as one who is believed only until distrusted returns true. That
+// returns false soon after done is closed.
+func (c *Caller) Believed(distrusted func(done <-chan struct{}) bool) *Caller {
 	if c == nil {
 		return nil
 	}
-	return c.revoked
+	believed := *c
+	believed.distrusted = distrusted
+	return &believed
 }
 
 // same tells whether two callers may do the same under the same name.

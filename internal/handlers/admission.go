@@ -203,15 +203,12 @@ var errRevoked = errors.New("the token was withdrawn")
 
 // untilRevoked ends a request that runs long when its caller is withdrawn.
 func (e *exchange) untilRevoked(ctx context.Context) {
-	revoked := e.caller.Revoked()
-	if revoked == nil {
+	if e.caller.Lasting() {
 		return
 	}
 	go func() {
-		select {
-		case <-revoked:
+		if e.caller.Revoked(ctx.Done()) {
 			e.cancel(errRevoked)
-		case <-ctx.Done():
 		}
 	}()
 }

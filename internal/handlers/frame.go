@@ -59,7 +59,7 @@ func (s *server) frame(next http.Handler) http.Handler {
 		e.caller = s.options.Caller(r)
 		defer s.release(e)
 		ctx := context.WithValue(r.Context(), exchangeKey{}, e)
-		if e.caller.Revoked() != nil {
+		if !e.caller.Lasting() {
 			ctx, e.cancel = context.WithCancelCause(ctx)
 			defer e.cancel(nil)
 		}

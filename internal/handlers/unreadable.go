@@ -9,7 +9,7 @@ import (
 )
 
 // Unreadable is the whole answer to what net/http could not read as a request, and so
-// answered by itself with status and a text. It gives the status that it has made of that.
+// answered by itself with status and a text, or to a connection for which there is no room (503). It gives the status that it has made of that.
 func Unreadable(status int, requestID string) (answer []byte, now int) {
 	refusal := unreadable(status)
 	problem := problemOf(refusal, "urn:checkpointd:request:"+requestID)
@@ -27,7 +27,12 @@ func unreadable(status int) *coordinator.Error {
 	case http.StatusRequestHeaderFieldsTooLarge:
 		return &coordinator.Error{
 			Code:   coordinator.CodeTooLarge,
-			Detail: "The request line and the headers are larger than is read here. Shorten them; of a restore, ask for fewer tasks at a time.",
+			Detail: "The request line and the headers are larger than is read here (--max-header of the server). Shorten them; of a restore, ask for fewer tasks at a time.",
+		}
+	case http.StatusServiceUnavailable:
+		return &coordinator.Error{
+			Code:   coordinator.CodeOverloaded,
+			Detail: "The server has all the connections that it takes at once (--max-connections), and all are in use. Nothing was read. Come back in a second, or to another replica.",
 		}
 	case http.StatusExpectationFailed:
 		return invalidParameter("Expect", "The only expectation that is met is 100-continue.")

@@ -15,6 +15,8 @@ type Bounds struct {
 	MaxRestores      int  `default:"512" help:"Restores to send at once." placeholder:"N"`
 	MaxStreams       int  `default:"20000" help:"Event streams and waiting requests to serve at once." placeholder:"N"`
 	MaxBuffered      Size `default:"128MiB" help:"Memory that large bodies, values and answers may take together (at least 1MiB)." placeholder:"SIZE"`
+	MaxConnections   int  `default:"25000" help:"Connections to have at once. Beyond it the one is closed that has waited longest without a request." placeholder:"N"`
+	MaxHeader        Size `default:"16KiB" help:"Largest request line with its headers (4KiB to 1MiB)." placeholder:"SIZE"`
 	JobShare         int  `default:"50" help:"Per cent of each of these (the small requests aside) that one job may hold when nobody else holds any, and less when others do; 100 is all." placeholder:"PERCENT"`
 	ClientShare      int  `default:"75" help:"The same for one client: for one token, or one address where there are no tokens." placeholder:"PERCENT"`
 }
@@ -24,7 +26,7 @@ func DefaultBounds() Bounds {
 	l := load.DefaultLimits()
 	return Bounds{
 		MaxRequests: l.Requests, MaxHeavyRequests: l.HeavyRequests, MaxUploads: l.Uploads, MaxRestores: l.Restores, MaxStreams: l.Streams,
-		MaxBuffered: Size(l.BufferedBytes), JobShare: l.JobShare, ClientShare: l.ClientShare,
+		MaxBuffered: Size(l.BufferedBytes), MaxConnections: 25_000, MaxHeader: 16 << 10, JobShare: l.JobShare, ClientShare: l.ClientShare,
 	}
 }
 
@@ -47,6 +49,10 @@ func (b *Bounds) validate(fault func(format string, args ...any), number func(fl
 	number("max-streams", b.MaxStreams, 1, mostAtOnce)
 	number("job-share", b.JobShare, 1, 100)
 	number("client-share", b.ClientShare, 1, 100)
+	number("max-connections", b.MaxConnections, 1, mostAtOnce)
+	if b.MaxHeader < 4<<10 || b.MaxHeader > 1<<20 {
+		fault("--max-header must be from 4KiB to 1MiB")
+	}
 	if b.MaxBuffered < 1<<20 {
 		fault("--max-buffered must be at least 1MiB")
 	}
@@ -60,6 +66,8 @@ func (b *Bounds) MarshalZerologObject(e *zerolog.Event) {
 		Int("maxRestores", b.MaxRestores).
 		Int("maxStreams", b.MaxStreams).
 		Stringer("maxBuffered", b.MaxBuffered).
+		Int("maxConnections", b.MaxConnections).
+		Stringer("maxHeader", b.MaxHeader).
 		Int("jobShare", b.JobShare).
 		Int("clientShare", b.ClientShare)
 }

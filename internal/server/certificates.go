@@ -16,8 +16,9 @@ type certificates struct{ *doors.Files[trust] }
 // trust is what holds for new connections, and whose clients are believed.
 type trust struct {
 	config *tls.Config
-	// authorities are those of client certificates, by their bytes.
-	authorities map[string]bool
+	// authorities are those of client certificates, by their bytes. A channel is closed when its
+	// authority is none any more.
+	authorities map[string]chan struct{}
 }
 
 func openCertificates(config *Config) (*certificates, error) {
@@ -25,9 +26,12 @@ func openCertificates(config *Config) (*certificates, error) {
 	if config.TLSClientCA != "" {
 		paths = append(paths, config.TLSClientCA)
 	}
-	files, err := doors.OpenFiles(func(texts [][]byte, _ *trust) (*trust, func(), error) {
+	files, err := doors.OpenFiles(func(texts [][]byte, old *trust) (*trust, func(), error) {
 		next, err := newTrust(texts)
-		return next, nil, err
+		if err != nil {
+			return nil, nil, err
+		}
+		return next, next.follow(old), nil
 	}, paths...)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-…: %w", err)
@@ -43,7 +47,7 @@ func newTrust(texts [][]byte) (*trust, error) {
 	}
 	t := &trust{
 		config:      &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}},
-		authorities: map[string]bool{},
+		authorities: map[string]chan struct{}{},
 	}
 	if len(texts) == 2 {
 		return t, nil
@@ -58,7 +62,7 @@ func newTrust(texts [][]byte) (*trust, error) {
 			return nil, fmt.Errorf("the file of client authorities: certificate %d: %w", len(t.authorities)+1, err)
 		}
 		t.config.ClientCAs.AddCert(authority)
-		t.authorities[string(authority.Raw)] = true
+		t.authorities[string(authority.Raw)] = make(chan struct{})
 	}
 	if len(t.authorities) == 0 {
 		return nil, errors.New("the file of client authorities has no certificate in PEM form")
@@ -74,17 +78,53 @@ func (c *certificates) tls() *tls.Config {
 	}
 }
 
-// trust tells whether the authority of a connection's client is one still. A connection
-// without a client certificate has none to doubt.
-func (c *certificates) trust(connection *tls.ConnectionState) bool {
+// follow keeps what those wait for whose authority stays, and gives what tells the others.
+func (t *trust) follow(old *trust) (tell func()) {
+	if old == nil {
+		return nil
+	}
+	var gone []chan struct{}
+	for authority, ends := range old.authorities {
+		if _, stays := t.authorities[authority]; stays {
+			t.authorities[authority] = ends
+		} else {
+			gone = append(gone, ends)
+		}
+	}
+	return func() {
+		for _, ends := range gone {
+			close(ends)
+		}
+	}
+}
+
+// trust tells whether the authority of a connection's client is one still, and gives what is closed
+// when it is none. A connection without a client certificate has none to doubt.
+func (c *certificates) trust(connection *tls.ConnectionState) (ends <-chan struct{}, trusted bool) {
 	if len(connection.VerifiedChains) == 0 {
-		return true
+		return nil, true
 	}
 	authorities := c.Current().authorities
 	for _, chain := range connection.VerifiedChains {
-		if authorities[string(chain[len(chain)-1].Raw)] {
-			return true
+		if ends, is := authorities[string(chain[len(chain)-1].Raw)]; is {
+			return ends, true
 		}
 	}
-	return false
+	return nil, false
+}
+
+// distrusted waits until no authority stands for a connection's client any more and tells so; false
+// is that done was closed before.
+func (c *certificates) distrusted(connection *tls.ConnectionState, done <-chan struct{}) bool {
+	for {
+		ends, trusted := c.trust(connection)
+		if !trusted {
+			return true
+		}
+		select {
+		case <-ends: // another one may stand for it, too
+		case <-done:
+			return false
+		}
+	}
 }

@@ -55,15 +55,24 @@ func (s *Server) watch(kind string, files credentials) {
 
 // caller finds who sent a request, for the log and the handlers.
 func (s *Server) caller(r *http.Request) *doors.Caller {
-	switch {
-	case s.tokens == nil:
+	if s.tokens == nil {
 		return doors.Anyone
-	case r.TLS != nil && !s.certificates.trust(r.TLS):
+	}
+	connection := r.TLS
+	if connection == nil || len(connection.VerifiedChains) == 0 {
+		return s.tokens.Caller(r)
+	}
+	if _, trusted := s.certificates.trust(connection); !trusted {
 		// Its connection is older than the authorities of now.
 		r = r.WithContext(r.Context())
 		r.TLS = nil
+		return s.tokens.Caller(r)
 	}
-	return s.tokens.Caller(r)
+	caller := s.tokens.Caller(r)
+	if r.Header["Authorization"] != nil {
+		return caller // its token is what it is known by
+	}
+	return caller.Believed(func(done <-chan struct{}) bool { return s.certificates.distrusted(connection, done) })
 }
 
 // callerOf gives who was found when the request came in.

@@ -30,9 +30,12 @@ type metrics struct {
 	credentialsValid *prometheus.GaugeVec
 	background       *prometheus.CounterVec
 	eventsDropped    prometheus.Counter
-	requests         *prometheus.CounterVec
-	requestTime      *prometheus.HistogramVec
-	inFlight         prometheus.Gauge
+	// connectionsClosed counts by what the connection did: "waiting" for its client between two requests or in the
+	// middle of a head, or "full" for a new one that found all others busy.
+	connectionsClosed *prometheus.CounterVec
+	requests          *prometheus.CounterVec
+	requestTime       *prometheus.HistogramVec
+	inFlight          prometheus.Gauge
 
 	hot hotSeries
 }
@@ -66,27 +69,28 @@ func newMetrics() *metrics {
 		return v
 	}
 	return &metrics{
-		registry:         registry,
-		triggered:        counter("checkpoints_triggered_total", "Checkpoints triggered through this process.", "job"),
-		ended:            counter("checkpoints_ended_total", "Checkpoints that reached a terminal status in this process, by reason (empty when completed).", "job", "status", "reason"),
-		deleted:          counter("checkpoints_deleted_total", "Checkpoints removed by this process: by request, cleanup or retention.", "job", "why"),
-		damaged:          counter("damage_found_total", "Times that this process found a completed checkpoint to lack something.", "job"),
-		recoveries:       counter("recoveries_total", "Epochs raised through this process.", "job"),
-		acks:             counter("acks_total", "Acknowledgements by outcome: acknowledged, duplicate, or the code of the refusal.", "job", "outcome"),
-		ackLatency:       histogram("ack_latency_seconds", "Time from a checkpoint's start to an accepted acknowledgement.", longBuckets, "job"),
-		duration:         histogram("checkpoint_duration_seconds", "Time a checkpoint was pending, by the status it ended in.", longBuckets, "job", "status"),
-		restores:         counter("restores_total", "Transfers of restore bytes, finished or broken off.", "job", "outcome"),
-		restoredBytes:    counter("restored_bytes_total", "Bytes that restore transfers moved, broken-off ones too.", "job"),
-		storeCalls:       histogram("store_call_seconds", "Time of store calls by operation.", shortBuckets, "operation"),
-		storeErrors:      counter("store_errors_total", "Store calls that failed for the store's reasons, by operation and code.", "operation", "code"),
-		storeUp:          gauge("store_up", "1 while the store answers.").WithLabelValues(),
-		storeWarnings:    gauge("store_warning", "1 for each warning about how the store is configured.", "warning"),
-		credentialsValid: gauge("credentials_valid", "1 while the files that say who may come in are valid, by kind (tokens, tls); 0 while those of before hold.", "files"),
-		background:       counter("background_errors_total", "Errors that no request saw.", "task"),
-		eventsDropped:    counter("event_streams_dropped_total", "Event streams given up because their client did not read.").WithLabelValues(),
-		requests:         counter("http_requests_total", "Requests by method, route pattern and status.", "method", "route", "status"),
-		requestTime:      histogram("http_request_seconds", "Time of requests by method and route pattern.", shortBuckets, "method", "route"),
-		inFlight:         gauge("http_requests_in_flight", "Requests that are being answered.").WithLabelValues(),
+		registry:          registry,
+		triggered:         counter("checkpoints_triggered_total", "Checkpoints triggered through this process.", "job"),
+		ended:             counter("checkpoints_ended_total", "Checkpoints that reached a terminal status in this process, by reason (empty when completed).", "job", "status", "reason"),
+		deleted:           counter("checkpoints_deleted_total", "Checkpoints removed by this process: by request, cleanup or retention.", "job", "why"),
+		damaged:           counter("damage_found_total", "Times that this process found a completed checkpoint to lack something.", "job"),
+		recoveries:        counter("recoveries_total", "Epochs raised through this process.", "job"),
+		acks:              counter("acks_total", "Acknowledgements by outcome: acknowledged, duplicate, or the code of the refusal.", "job", "outcome"),
+		ackLatency:        histogram("ack_latency_seconds", "Time from a checkpoint's start to an accepted acknowledgement.", longBuckets, "job"),
+		duration:          histogram("checkpoint_duration_seconds", "Time a checkpoint was pending, by the status it ended in.", longBuckets, "job", "status"),
+		restores:          counter("restores_total", "Transfers of restore bytes, finished or broken off.", "job", "outcome"),
+		restoredBytes:     counter("restored_bytes_total", "Bytes that restore transfers moved, broken-off ones too.", "job"),
+		storeCalls:        histogram("store_call_seconds", "Time of store calls by operation.", shortBuckets, "operation"),
+		storeErrors:       counter("store_errors_total", "Store calls that failed for the store's reasons, by operation and code.", "operation", "code"),
+		storeUp:           gauge("store_up", "1 while the store answers.").WithLabelValues(),
+		storeWarnings:     gauge("store_warning", "1 for each warning about how the store is configured.", "warning"),
+		credentialsValid:  gauge("credentials_valid", "1 while the files that say who may come in are valid, by kind (tokens, tls); 0 while those of before hold.", "files"),
+		background:        counter("background_errors_total", "Errors that no request saw.", "task"),
+		eventsDropped:     counter("event_streams_dropped_total", "Event streams given up because their client did not read.").WithLabelValues(),
+		connectionsClosed: counter("connections_closed_total", "Connections closed because there were too many: waiting ones, which had no request, and new ones while all were busy (full).", "why"),
+		requests:          counter("http_requests_total", "Requests by method, route pattern and status.", "method", "route", "status"),
+		requestTime:       histogram("http_request_seconds", "Time of requests by method and route pattern.", shortBuckets, "method", "route"),
+		inFlight:          gauge("http_requests_in_flight", "Requests that are being answered.").WithLabelValues(),
 	}
 }
 

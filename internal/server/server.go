@@ -26,7 +26,6 @@ import (
 const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 256 << 10 // a restore may name a hundred long task ids
 )
 
 // Server is one checkpointd process. The order is New, Start, Stop; Stop after a failed
@@ -38,6 +37,7 @@ type Server struct {
 	coordinator *coordinator.Coordinator
 	http        *http.Server
 	metrics     *metrics
+	connections *connections
 	// tokens and certificates are nil without --tokens and --tls-cert; doors are those that are not.
 	tokens       *doors.Tokens
 	certificates *certificates
@@ -66,7 +66,7 @@ func New(config Config, logOutput io.Writer) (*Server, error) {
 	}
 	metrics := newMetrics()
 	observer := &observer{log: log, metrics: metrics}
-	s := &Server{config: config, log: log, metrics: metrics, lookAgain: lookAgain, failed: make(chan struct{}), drained: make(chan struct{})}
+	s := &Server{config: config, log: log, metrics: metrics, connections: newConnections(config.MaxConnections, metrics), lookAgain: lookAgain, failed: make(chan struct{}), drained: make(chan struct{})}
 	if err := s.openDoors(); err != nil {
 		return nil, err
 	}
@@ -98,7 +98,8 @@ func New(config Config, logOutput io.Writer) (*Server, error) {
 		Handler:           observeHTTP(log, metrics, s.caller, api),
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
+		MaxHeaderBytes:    int(config.MaxHeader),
+		ConnState:         s.connections.state,
 		ErrorLog:          newHTTPErrorLog(log),
 	}
 	if s.certificates != nil {
@@ -160,6 +161,7 @@ func (s *Server) Start() error {
 }
 
 func (s *Server) serve(listener net.Listener) error {
+	listener = s.connections.listen(listener, s.certificates != nil)
 	if s.certificates != nil {
 		return s.http.ServeTLS(listener, "", "") //nolint:wrapcheck // Start wraps it.
 	}

@@ -27,8 +27,8 @@ type plainListener struct {
 
 func (l *plainListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		return &plainConn{TCPConn: tcp, listener: l}, err //nolint:wrapcheck // net/http looks at it
+	if bounded, ok := conn.(*boundedConn); ok {
+		return &plainConn{boundedConn: bounded, listener: l}, err //nolint:wrapcheck // net/http looks at it
 	}
 	return conn, err //nolint:wrapcheck // as above
 }
@@ -36,7 +36,7 @@ func (l *plainListener) Accept() (net.Conn, error) {
 // plainConn is the connection itself in everything but the answers of net/http, so that
 // files are still sent without a copy.
 type plainConn struct {
-	*net.TCPConn
+	*boundedConn
 
 	listener *plainListener
 	// refused tells that net/http has answered by itself and read nothing of what may follow.
