@@ -11,17 +11,24 @@ import (
 // one go.
 type faults struct{ fields []FieldError }
 
+// add keeps the first [MaxErrorsShown].
+func (f *faults) add(field FieldError) {
+	if len(f.fields) < MaxErrorsShown {
+		f.fields = append(f.fields, field)
+	}
+}
+
 // body adds a fault at a JSON pointer when err is not nil.
 func (f *faults) body(pointer string, err error) {
 	if err != nil {
-		f.fields = append(f.fields, FieldError{Pointer: pointer, Detail: err.Error()})
+		f.add(FieldError{Pointer: pointer, Detail: err.Error()})
 	}
 }
 
 // param adds a fault of a path, query or header parameter when err is not nil.
 func (f *faults) param(name string, err error) {
 	if err != nil {
-		f.fields = append(f.fields, FieldError{Parameter: name, Detail: err.Error()})
+		f.add(FieldError{Parameter: name, Detail: err.Error()})
 	}
 }
 
@@ -77,11 +84,16 @@ func (f *faults) labels(labels map[string]string) {
 		f.body("/labels", ViolationError(fmt.Sprintf("There are %d labels; the limit is %d.", len(labels), MaxLabels)))
 	}
 	for name, value := range labels {
-		if name == "" || len(name) > MaxLabelNameBytes {
-			f.body("/labels/"+escapePointer(name), ViolationError(fmt.Sprintf("A label's name has 1 to %d bytes.", MaxLabelNameBytes)))
-		}
-		f.body("/labels/"+escapePointer(name), atMost(value, MaxLabelValueBytes))
+		f.body("/labels/"+escapePointer(name), CheckLabel(name, value))
 	}
+}
+
+// CheckLabel is the rule for one label.
+func CheckLabel(name, value string) error {
+	if name == "" || len(name) > MaxLabelNameBytes {
+		return ViolationError(fmt.Sprintf("A label's name has 1 to %d bytes.", MaxLabelNameBytes))
+	}
+	return atMost(value, MaxLabelValueBytes)
 }
 
 // escapePointer escapes one reference token of a JSON pointer (RFC 6901 section 3).

@@ -34,6 +34,8 @@ const (
 	MaxCleanupAnswer = 1000
 	// MaxWaitSeconds is how long a long poll may wait.
 	MaxWaitSeconds = 60
+	// MaxErrorsShown is how many wrong places of a request a refusal lists.
+	MaxErrorsShown = 20
 	// MaxEvents is how many events one read of a job's log answers.
 	MaxEvents = 1000
 	// SamplesKept is how many completed checkpoints the statistics of a job look back on.

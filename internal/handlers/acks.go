@@ -13,8 +13,7 @@ func (s *server) Acknowledge(ctx context.Context, request api.AcknowledgeRequest
 	if request.Body.Acks != nil {
 		return s.acknowledgeAll(ctx, request)
 	}
-	budget := maxInlineParts
-	item, err := ackItemOf("", request.Body.One(), &budget)
+	item, err := ackItemOf("", request.Body.One(), s.partRoom(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +29,7 @@ func (s *server) Acknowledge(ctx context.Context, request api.AcknowledgeRequest
 }
 
 func (s *server) acknowledgeAll(ctx context.Context, request api.AcknowledgeRequestObject) (api.AcknowledgeResponseObject, error) {
-	items, err := ackItemsOf(request.Body)
+	items, err := ackItemsOf(request.Body, s.partRoom(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -47,19 +46,14 @@ func (s *server) acknowledgeAll(ctx context.Context, request api.AcknowledgeRequ
 	return bulkAnswer{id, result}, nil
 }
 
-// ackItemsOf maps a list. The number is checked first, so that a list beyond the limit is
-// not rendered for nothing.
-func ackItemsOf(body *api.AckBody) ([]coordinator.AckItem, error) {
+// ackItemsOf maps a list, whose number and names were checked while it was decoded.
+func ackItemsOf(body *api.AckBody, room *partRoom) ([]coordinator.AckItem, error) {
 	if body.TaskID != "" || body.Attempt != nil || body.Epoch != nil || body.State != nil || body.Digest != nil {
 		return nil, invalidRequest("/acks", "The body is one acknowledgement or a list of them, not both. Leave out acks, or all members beside it.")
 	}
-	if len(body.Acks) > coordinator.MaxBulkAcks {
-		return nil, coordinator.ErrLimitExceeded("bulkAcks", coordinator.MaxBulkAcks, fmt.Sprintf("The call has %d acknowledgements", len(body.Acks)))
-	}
 	items := make([]coordinator.AckItem, len(body.Acks))
-	budget := maxInlineParts
 	for i, ack := range body.Acks {
-		item, err := ackItemOf(fmt.Sprintf("/acks/%d", i), ack, &budget)
+		item, err := ackItemOf(fmt.Sprintf("/acks/%d", i), ack, room)
 		if err != nil {
 			return nil, err
 		}
@@ -68,9 +62,8 @@ func ackItemsOf(body *api.AckBody) ([]coordinator.AckItem, error) {
 	return items, nil
 }
 
-// ackItemOf maps one acknowledgement that stands at pointer in the body. budget is how
-// many bytes the parts of the call may still have.
-func ackItemOf(pointer string, ack api.AckRequest, budget *int) (coordinator.AckItem, error) {
+// ackItemOf maps one acknowledgement that stands at pointer in the body.
+func ackItemOf(pointer string, ack api.AckRequest, room *partRoom) (coordinator.AckItem, error) {
 	item := coordinator.AckItem{
 		TaskID: ack.TaskID, Attempt: valueOr(ack.Attempt, 0), Epoch: ack.Epoch, Digest: valueOr(ack.Digest, ""),
 	}
@@ -85,7 +78,7 @@ func ackItemOf(pointer string, ack api.AckRequest, budget *int) (coordinator.Ack
 	if ack.State == nil {
 		return item, nil
 	}
-	part, err := renderPart(pointer+"/state", ack.TaskID, ack.State, budget)
+	part, err := renderPart(pointer+"/state", ack.TaskID, ack.State, room)
 	item.Part = part
 	return item, err
 }

@@ -113,7 +113,19 @@ func (s *server) takeBody(e *exchange, request any) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	e.bodySize = len(raw)
+	if err := s.takeStructure(e, raw); err != nil {
+		return 0, err
+	}
 	return len(raw), decodeStrict(raw, field.Interface())
+}
+
+// takeStructure asks for the memory that decoding a large body takes beside its bytes.
+func (s *server) takeStructure(e *exchange, raw []byte) error {
+	if needs := structure(raw); needs > bodyCopies*largeBytes {
+		return s.takeBuffered(e, needs)
+	}
+	return nil
 }
 
 // readBody reads a JSON body of limited size in limited time.

@@ -19,11 +19,10 @@ func StrictAckItems(body []byte) (items []coordinator.AckItem, list bool, err er
 		return nil, false, err
 	}
 	if decoded.Acks != nil {
-		items, err = ackItemsOf(&decoded)
+		items, err = ackItemsOf(&decoded, &partRoom{left: maxInlineParts})
 		return items, true, err
 	}
-	budget := maxInlineParts
-	item, err := ackItemOf("", decoded.One(), &budget)
+	item, err := ackItemOf("", decoded.One(), &partRoom{left: maxInlineParts})
 	return []coordinator.AckItem{item}, false, err
 }
 

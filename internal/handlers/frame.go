@@ -27,6 +27,8 @@ type exchange struct {
 	caller *doors.Caller
 	cancel context.CancelCauseFunc
 	holds  holding
+	// bodySize is how many bytes a JSON body had.
+	bodySize int
 	// budget is how long the store may take over the request, without what it waits.
 	budget time.Duration
 }

@@ -1,9 +1,11 @@
 package handlers
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
@@ -18,26 +20,66 @@ const maxNesting = snapshot.MaxDepth
 // a long id would otherwise grow a hundredfold in memory.
 const maxInlineParts = 64 << 20
 
+// partRoom is the room for the restore bytes that the states of one call make.
+type partRoom struct {
+	// left is how many more there may be.
+	left int
+	// owed is memory that was not asked for yet, since it is little; below 0 it was asked for with the body.
+	owed int
+	// take asks for memory; nil where there is enough for all that is left.
+	take func(bytes int64) error
+}
+
+// partRoom is that of an acknowledging call.
+func (s *server) partRoom(ctx context.Context) *partRoom {
+	e := exchangeOf(ctx)
+	return &partRoom{left: maxInlineParts, owed: -(bodyCopies - 1) * e.bodySize, take: func(bytes int64) error { return s.takeBuffered(e, bytes) }}
+}
+
+// reserve makes room for a part of that size.
+func (r *partRoom) reserve(size int) error {
+	if r.left -= size; r.left < 0 {
+		return coordinator.ErrTooLarge("ackBodyBytes", maxInlineParts, "The states of the call have too many bytes when every entry names its task; upload them as parts instead")
+	}
+	if r.owed += size; r.owed <= largeBytes || r.take == nil {
+		return nil
+	}
+	owed := r.owed
+	r.owed = 0
+	return r.take(int64(owed))
+}
+
 // renderPart renders the state of an acknowledgement, which stands at pointer, into
-// restore bytes. budget is how many there may be, and is lowered by those there are.
-func renderPart(pointer, taskID string, state []byte, budget *int) (*coordinator.PartContent, error) {
-	members, err := snapshot.Object(state)
+// restore bytes, for which it takes room first.
+func renderPart(pointer, taskID string, state []byte, room *partRoom) (*coordinator.PartContent, error) {
+	members, err := snapshot.NewObjectReader(state, len(state))
 	if err != nil {
 		return nil, stateRefusal(pointer, err)
 	}
-	size := 0
-	for _, member := range members {
-		size += snapshot.EntrySize(taskID, member.Name, member.Value)
+	size, entries := 0, int64(0)
+	for counted := *members; ; entries++ {
+		entry, err := counted.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, stateRefusal(pointer, err)
+		}
+		size += snapshot.EntrySize(taskID, entry.Key, entry.Value)
 	}
-	if *budget -= size; *budget < 0 {
-		return nil, coordinator.ErrTooLarge("ackBodyBytes", maxInlineParts, "The states of the call have too many bytes when every entry names its task; upload them as parts instead")
+	if err := room.reserve(size); err != nil {
+		return nil, err
 	}
 	content := make([]byte, 0, size)
-	for _, member := range members {
-		content = snapshot.AppendEntry(content, taskID, member.Name, member.Value)
+	for range entries {
+		entry, err := members.Next()
+		if err != nil {
+			return nil, stateRefusal(pointer, err) // cannot happen: it was read before
+		}
+		content = snapshot.AppendEntry(content, taskID, entry.Key, entry.Value)
 	}
 	sum := sha256.Sum256(content)
-	return &coordinator.PartContent{Content: content, Entries: int64(len(members)), Digest: coordinator.Digest(sum[:])}, nil
+	return &coordinator.PartContent{Content: content, Entries: entries, Digest: coordinator.Digest(sum[:])}, nil
 }
 
 // stateRefusal gives an error of package snapshot about a JSON value at pointer, or about

@@ -187,19 +187,21 @@ const plainDepth = maxNesting + 2
 // read reads a body.
 func (a *plainAck) read(body []byte) (plain bool) {
 	a.items = a.items[:0]
-	budget := maxInlineParts
+	// What is made of a body may have what was asked for beside it; more is for the general door, which
+	// asks for more.
+	room := partRoom{left: max(largeBytes, (bodyCopies-1)*len(body))}
 	rest, isList := cutTokens(body, "{", `"acks"`, ":", "[")
 	if a.list = isList; isList {
-		return a.readList(rest, &budget)
+		return a.readList(rest, &room)
 	}
-	rest, plain = a.add(body, &budget)
+	rest, plain = a.add(body, &room)
 	return plain && len(trimSpace(rest)) == 0
 }
 
 // readList reads what follows the bracket of a list.
-func (a *plainAck) readList(rest []byte, budget *int) (plain bool) {
+func (a *plainAck) readList(rest []byte, room *partRoom) (plain bool) {
 	for len(a.items) < coordinator.MaxBulkAcks {
-		if rest, plain = a.add(rest, budget); !plain {
+		if rest, plain = a.add(rest, room); !plain {
 			return false
 		}
 		after, goesOn := cutTokens(rest, ",")
@@ -233,9 +235,8 @@ func trimSpace(text []byte) []byte {
 	return nil
 }
 
-// add reads the acknowledgement that text begins with, and gives what follows it. budget is
-// how many bytes the parts of the request may still have.
-func (a *plainAck) add(text []byte, budget *int) (rest []byte, plain bool) {
+// add reads the acknowledgement that text begins with, and gives what follows it.
+func (a *plainAck) add(text []byte, room *partRoom) (rest []byte, plain bool) {
 	if a.fields, rest, plain = snapshot.CutFields(a.fields[:0], text, plainDepth); !plain {
 		return nil, false
 	}
@@ -269,7 +270,7 @@ func (a *plainAck) add(text []byte, budget *int) (rest []byte, plain bool) {
 	if state == nil {
 		return rest, true
 	}
-	part, err := renderPart("/state", item.TaskID, state, budget)
+	part, err := renderPart("/state", item.TaskID, state, room)
 	item.Part = part
 	return rest, err == nil
 }

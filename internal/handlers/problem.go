@@ -117,7 +117,7 @@ func problemOf(refusal *coordinator.Error, instance string) api.Problem {
 	if limit := api.LimitName(refusal.Limit); limit.Valid() {
 		problem.Limit = &limit
 	}
-	for _, field := range refusal.Fields {
+	for _, field := range refusal.Fields[:min(len(refusal.Fields), coordinator.MaxErrorsShown)] {
 		problem.Errors = append(problem.Errors, problemErrorOf(field))
 	}
 	return problem

@@ -27,7 +27,7 @@ var errNull = errors.New("null")
 // not name it: a client that sends null means something, and absent may not be it.
 var strict = json.JoinOptions(
 	json.RejectUnknownMembers(true),
-	json.WithUnmarshalers(json.UnmarshalFromFunc(func(decoder *jsontext.Decoder, target any) error {
+	json.WithUnmarshalers(json.JoinUnmarshalers(json.UnmarshalFromFunc(func(decoder *jsontext.Decoder, target any) error {
 		if decoder.PeekKind() == 'n' {
 			// Types that read their own JSON, raw values among them, know about null.
 			if _, own := target.(stdjson.Unmarshaler); !own {
@@ -35,7 +35,7 @@ var strict = json.JoinOptions(
 			}
 		}
 		return errors.ErrUnsupported // go on as usual
-	})),
+	}), boundedLists)),
 )
 
 // decodeStrict decodes a whole JSON text into target, a pointer that the generated code
@@ -47,6 +47,9 @@ func decodeStrict(raw []byte, target any) error {
 	err := json.Unmarshal(raw, target, strict)
 	if err == nil {
 		return checkRequired(raw, target)
+	}
+	if refusal, ok := errors.AsType[*coordinator.Error](err); ok {
+		return refusal // of an item of a list
 	}
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
 		return invalidRequest(shortPointer(semantic.JSONPointer), semanticDetail(semantic))
