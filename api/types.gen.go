@@ -1457,7 +1457,7 @@ type Problem struct {
 	// Code The closed list of error codes; docs/errors.md says what each asks of the caller.
 	Code ProblemCode `json:"code"`
 
-	// Errors The wrong places of the request.
+	// Errors The wrong places of the request, the first 20 of them.
 	Errors []ProblemError `json:"errors,omitempty"`
 
 	// Current With a late acknowledgement, the newest pending checkpoint, if there is one.
