@@ -131,10 +131,13 @@ func (c *Coordinator) PutJob(ctx context.Context, job string, settings JobSettin
 	return result, err
 }
 
-// PutJobCall replaces a job's settings.
+// PutJobCall replaces a job's settings, or changes some of them.
 type PutJobCall struct {
 	Job      string
 	Settings JobSettings
+	// Patch, where it is not nil, is made to what the settings are at that moment, and Settings
+	// are none. Then the job must exist.
+	Patch *JobPatch
 	// If is about the settings: IfNoneMatch demands that nobody configured the job.
 	If Precondition
 	// By is who asks, for the events; "" where that is not known.

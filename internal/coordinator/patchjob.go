@@ -3,6 +3,7 @@ package coordinator
 import (
 	"cmp"
 	"context"
+	"math/rand/v2"
 )
 
 // JobPatch changes some of a job's settings; nil fields leave what there is. Tasks and
@@ -13,38 +14,38 @@ type JobPatch struct {
 	Description *string
 }
 
-// patchRounds bounds how often a patch is tried again because others change the same job.
-const patchRounds = 10
-
-// PatchJob changes some settings of a job, to what they are at that moment. Errors:
-// CodeJobNotFound; CodePreconditionFailed for settings that do not have one of the tags.
+// PatchJob changes some settings of a job, in one step of the store: of many who patch at the
+// same moment all succeed, and no change is lost. Errors: CodeJobNotFound;
+// CodePreconditionFailed for settings that do not have one of the tags.
 func (c *Coordinator) PatchJob(ctx context.Context, job string, patch JobPatch, tags []string) (JobState, error) {
-	for range patchRounds {
-		state, err := c.Job(ctx, job)
-		if err != nil {
-			return JobState{}, err
-		}
-		if !(Precondition{IfMatch: tags}).Met(state.Tag(), state.Configured) {
-			return JobState{}, ErrPreconditionFailed()
-		}
-		// Whatever the caller's tags let pass: only over the settings that were read here, or
-		// what somebody else put since would be undone.
-		unchanged := Precondition{IfNoneMatch: true}
-		if state.Configured {
-			unchanged = Precondition{IfMatch: []string{state.Tag()}}
-		}
-		result, err := c.PutJob(ctx, job, patch.over(state.Settings), unchanged)
-		if CodeOf(err) != CodePreconditionFailed {
-			return result.State, err
-		}
+	var f faults
+	f.param("job", CheckJob(job))
+	patch.JobSettings.Description = *cmp.Or(patch.Description, new(""))
+	patch.check(&f)
+	if err := f.err(); err != nil {
+		return JobState{}, err
 	}
-	return JobState{}, ErrPreconditionFailed()
+	if err := tooManyTasks("The settings name", patch.Tasks); err != nil {
+		return JobState{}, err
+	}
+	result, err := call(c, "put_job", func() (PutJobResult, error) {
+		return c.store.PutJob(ctx, PutJobCall{
+			Job: job, Patch: &patch, If: Precondition{IfMatch: tags}, By: byOf(ctx), Defaults: c.settings, Jitter: rand.Float64(), //nolint:gosec // It only spreads load.
+		})
+	})
+	if err == nil {
+		c.heard(&result.State)
+	}
+	return result.State, err
 }
 
-// over gives settings with the changes made.
-func (p *JobPatch) over(s JobSettings) JobSettings {
-	if p.Tasks != nil || p.RequiredTaskAcks != nil {
-		s.Tasks, s.RequiredTaskAcks = p.Tasks, p.RequiredTaskAcks
+// Participants tells whether the patch says who has to acknowledge.
+func (p *JobPatch) Participants() bool { return p.Tasks != nil || p.RequiredTaskAcks != nil }
+
+// Apply gives settings with the changes made.
+func (p *JobPatch) Apply(s JobSettings) JobSettings {
+	if p.Participants() {
+		s.Tasks, s.NamedTasks, s.RequiredTaskAcks = p.Tasks, len(p.Tasks), p.RequiredTaskAcks
 	}
 	s.TimeoutMs = cmp.Or(p.TimeoutMs, s.TimeoutMs)
 	s.IntervalMs = cmp.Or(p.IntervalMs, s.IntervalMs)

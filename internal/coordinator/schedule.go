@@ -75,6 +75,26 @@ func FirstDue(now, intervalMs int64, jitter float64) int64 {
 	return now + 1 + int64(jitter*float64(intervalMs))
 }
 
+// Begin is when a schedule triggers next that begins anew since its settings have changed or its pause has ended: as
+// [FirstDue] says, and never within half a period of its last tick, however often that happens. A tick that lies ahead,
+// after a clock that stepped back, tells nothing.
+func (s ScheduleState) Begin(now, intervalMs int64, jitter float64) int64 {
+	due := FirstDue(now, intervalMs, jitter)
+	if s.LastAt > 0 && s.LastAt <= now {
+		due = max(due, s.LastAt+(intervalMs+1)/2)
+	}
+	return due
+}
+
+// Mend is when a schedule triggers next whose due time is lost: a period after its last tick where that is still to come,
+// so that servers of unequal flags, each of which finds the other's due time too far ahead, keep the shorter period.
+func (s ScheduleState) Mend(now, intervalMs int64, jitter float64) int64 {
+	if s.LastAt > 0 && s.LastAt <= now && s.LastAt+intervalMs > now {
+		return s.LastAt + intervalMs
+	}
+	return FirstDue(now, intervalMs, jitter)
+}
+
 // PauseEnds is when the pause after the last completion is over; ≤ now is now. After a step
 // back of the clock the completion lies ahead. Further ahead than a pause it is not waited
 // for, so that no step makes the pause longer by more than one.

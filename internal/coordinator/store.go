@@ -127,7 +127,7 @@ type Store interface {
 
 	// TriggerIfDue makes a pending checkpoint if the job's schedule says so, and moves the
 	// schedule on, in one step: of all replicas that call at the same moment one triggers.
-	// The rules are [ScheduleState.Lost], [FirstDue], PauseEnds and [ScheduleState.Next], in
+	// The rules are [ScheduleState.Lost], [ScheduleState.Mend], PauseEnds and [ScheduleState.Next], in
 	// this order; a job that is paused or without an interval has no schedule, and its Due
 	// is forgotten. Error: CodeJobNotFound; never CodeMinPause or CodeTooManyPending.
 	TriggerIfDue(ctx context.Context, call DueCall) (DueResult, error)
@@ -139,10 +139,12 @@ type Store interface {
 	// Job reads one job whole. Error: CodeJobNotFound.
 	Job(ctx context.Context, job string) (JobState, error)
 
-	// PutJob replaces a job's settings and makes the job if it is new. Where the interval or
-	// the minimal pause changes, or a pause ends, the schedule begins anew ([FirstDue]). A
+	// PutJob replaces a job's settings and makes the job if it is new; or makes a Patch to them.
+	// Where the interval or the minimal pause changes, or a pause ends, the schedule begins
+	// anew ([ScheduleState.Begin]). A
 	// job that has more failures in a row than it tolerates now is failing from then on; only
-	// a completion ends that. Error: CodePreconditionFailed.
+	// a completion ends that. Errors: CodeJobNotFound for a
+	// Patch, CodePreconditionFailed.
 	PutJob(ctx context.Context, call PutJobCall) (PutJobResult, error)
 
 	// DeleteJob is one atomic step that removes at most Max checkpoints, oldest first, and,

@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -270,4 +271,31 @@ func TestATriggerRestsAfterACompletionUnlessItIsForced(t *testing.T) {
 	f.do("POST", "/checkpoints?force=true", "").want(http.StatusCreated)
 	f.do("POST", "/checkpoints?force=true", "").refused(coordinator.CodeTooManyPending)
 	f.do("POST", "/checkpoints?force=1", "").refused(coordinator.CodeInvalidParameter)
+}
+
+func TestOfManyWhoPatchOneJobAllSucceedAndNoChangeIsLost(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	f.do("PUT", "/jobs/orders", `{}`).want(http.StatusCreated)
+	fields := []string{
+		`"timeoutMs":11`, `"intervalMs":1200`, `"minPauseMs":13`, `"maxConcurrentCheckpoints":14`, `"tolerableFailedCheckpoints":15`,
+		`"staleAfterMs":16`, `"checkpointsToKeep":17`, `"checkpointsMaxAgeMs":18`, `"checkpointsMaxBytes":19`, `"description":"d"`,
+	}
+	const callers = 40
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			a, err := f.try("PATCH", "/jobs/orders", strings.NewReader("{"+fields[i%len(fields)]+"}"))
+			if err != nil || a.status != http.StatusOK {
+				t.Errorf("patch %d answered %d %v\n%s", i, a.status, err, a.body)
+			}
+		})
+	}
+	all.Wait()
+	body := f.do("GET", "/jobs/orders", "").want(http.StatusOK).body
+	for _, field := range fields {
+		if !strings.Contains(body, field) {
+			t.Errorf("the change %s is lost:\n%s", field, body)
+		}
+	}
 }

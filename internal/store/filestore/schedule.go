@@ -59,7 +59,7 @@ func (s *step) triggerIfDue(j *job, call coordinator.DueCall) (*checkpoint, erro
 	case state.Lost(s.now, holds):
 		j = s.makeJob(j.name) // the default job may have no record yet
 		s.note(j, call.Defaults)
-		j.Schedule.Due = coordinator.FirstDue(s.now, holds.IntervalMs, call.Jitter)
+		j.Schedule.Due = state.Mend(s.now, holds.IntervalMs, call.Jitter)
 		s.touchJob(j)
 		return nil, nil //nolint:nilnil // As above.
 	case s.now < state.Due:

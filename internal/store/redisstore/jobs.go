@@ -212,13 +212,7 @@ func (s *Store) Job(ctx context.Context, job string) (coordinator.JobState, erro
 		if err != nil || state.names == "" {
 			return state.JobState, err
 		}
-		names := s.keys(job).tasks(state.names)
-		err = s.fetchFrom(ctx, "read the names of tasks", names, func(ctx context.Context, node *redis.Client) error {
-			var err error
-			state.Settings.Tasks, err = node.ZRange(ctx, names, 0, -1).Result()
-			return err
-		})
-		if err != nil {
+		if state.Settings.Tasks, err = s.jobTasks(ctx, job, state.names); err != nil {
 			return coordinator.JobState{}, err
 		}
 		// A list that is gone belonged to settings that were replaced meanwhile.
@@ -227,6 +221,17 @@ func (s *Store) Job(ctx context.Context, job string) (coordinator.JobState, erro
 		}
 	}
 	return coordinator.JobState{}, coordinator.ErrInternal(fmt.Errorf("job %q: %w", job, placeError(wordUnlisted)))
+}
+
+// jobTasks reads the names of tasks that are listed under a token.
+func (s *Store) jobTasks(ctx context.Context, job, token string) (tasks []string, err error) {
+	names := s.keys(job).tasks(token)
+	err = s.fetchFrom(ctx, "read the names of tasks", names, func(ctx context.Context, node *redis.Client) error {
+		var err error
+		tasks, err = node.ZRange(ctx, names, 0, -1).Result()
+		return err
+	})
+	return tasks, err
 }
 
 // storedJob is a job, and the token of the list of tasks that its settings name.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
@@ -18,10 +19,13 @@ var (
 	forgetTaskScript = newScript("forget_task", repeatPreludes)
 )
 
-// PutJob replaces a job's settings. It keeps its answer under a token of its own making, so that
+// PutJob replaces a job's settings, or changes some. It keeps its answer under a token of its own making, so that
 // it may be asked again after a lost reply.
 func (s *Store) PutJob(ctx context.Context, call coordinator.PutJobCall) (coordinator.PutJobResult, error) {
 	token := orNewToken("")
+	if call.Patch != nil {
+		call.Settings = call.Patch.Apply(coordinator.JobSettings{})
+	}
 	names := call.Settings.Tasks
 	staged, registered := len(names) > namesStep, false
 	if staged {
@@ -44,7 +48,7 @@ func (s *Store) PutJob(ctx context.Context, call coordinator.PutJobCall) (coordi
 			if registered {
 				s.registerMade(ctx, call.Job)
 			}
-			return s.putJob(call, r)
+			return s.putJob(ctx, call, r)
 		case wordRegister:
 			err = s.register(ctx, call.Job)
 			registered = true
@@ -60,8 +64,8 @@ func (s *Store) PutJob(ctx context.Context, call coordinator.PutJobCall) (coordi
 	return coordinator.PutJobResult{}, coordinator.ErrInternal(fmt.Errorf("names of tasks went before they were adopted, %d times", maxRounds))
 }
 
-// putJob reads the script's answer. The names are those of the call.
-func (s *Store) putJob(call coordinator.PutJobCall, r reply) (coordinator.PutJobResult, error) {
+// putJob reads the script's answer. The names are those of the call, or those that a patch has left.
+func (s *Store) putJob(ctx context.Context, call coordinator.PutJobCall, r reply) (coordinator.PutJobResult, error) {
 	state, err := s.jobState(call.Job, r)
 	if err != nil {
 		return coordinator.PutJobResult{}, err
@@ -72,7 +76,32 @@ func (s *Store) putJob(call coordinator.PutJobCall, r reply) (coordinator.PutJob
 		return coordinator.PutJobResult{}, badReply(putJobScript.verb, r, body.err)
 	}
 	result.State.Settings.Tasks = slices.Clone(call.Settings.Tasks)
+	if call.Patch == nil || call.Patch.Participants() || state.names == "" {
+		return result, nil
+	}
+	if result.State.Settings.Tasks, err = s.jobTasks(ctx, call.Job, state.names); err == nil && len(result.State.Settings.Tasks) != state.Settings.NamedTasks {
+		result.State, err = s.Job(ctx, call.Job) // others have named other tasks since
+	}
+	if err != nil {
+		return coordinator.PutJobResult{}, coordinator.ErrOutcomeUnknown(fmt.Errorf("reading the settings that were patched: %w", err))
+	}
 	return result, nil
+}
+
+// changes tells which of the settings a call changes, as put_job.lua takes it.
+func changes(patch *coordinator.JobPatch) string {
+	if patch == nil {
+		return ""
+	}
+	var which strings.Builder
+	for _, changed := range []bool{
+		patch.Participants(), patch.TimeoutMs != nil, patch.IntervalMs != nil, patch.MinPauseMs != nil, patch.MaxConcurrent != nil,
+		patch.TolerableFailures != nil, patch.StaleAfterMs != nil, patch.Keep != nil, patch.MaxAgeMs != nil, patch.MaxBytes != nil,
+		patch.Paused != nil, patch.Description != nil, patch.Participants(),
+	} {
+		which.WriteString(flag(changed))
+	}
+	return which.String()
 }
 
 func putJobArgs(call coordinator.PutJobCall, token string, registered, staged bool) []any {
@@ -85,7 +114,7 @@ func putJobArgs(call coordinator.PutJobCall, token string, registered, staged bo
 	args = appendDefaults(args, call.Defaults)
 	args = append(args, optionalText(own.RequiredTaskAcks), optionalText(own.TimeoutMs), optionalText(own.IntervalMs),
 		optionalText(own.MinPauseMs), optionalText(own.MaxConcurrent), optionalText(own.TolerableFailures), optionalText(own.StaleAfterMs),
-		optionalText(own.Keep), optionalText(own.MaxAgeMs), optionalText(own.MaxBytes), paused, own.Description, len(own.Tasks))
+		optionalText(own.Keep), optionalText(own.MaxAgeMs), optionalText(own.MaxBytes), paused, own.Description, len(own.Tasks), changes(call.Patch))
 	args = append(appendPrecondition(args, call.If), call.By)
 	if !staged {
 		args = appendNames(args, own.Tasks)

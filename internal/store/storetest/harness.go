@@ -134,6 +134,7 @@ func groups() []group {
 		{"tasks", testTasks},
 		{"jobs", testJobs},
 		{"settings", testSettings},
+		{"patch job", testPatchJob},
 		{"delete job", testDeleteJob},
 		{"failures", testFailures},
 		{"history", testHistory},

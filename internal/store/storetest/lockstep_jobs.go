@@ -88,6 +88,21 @@ func (g *game) jobChanges() map[string]func(*rapid.T) move {
 				return fmt.Sprintf("created %v %s", result.Created, p.job(&result.State))
 			}
 		},
+		"patch job": func(rt *rapid.T) move {
+			patch := coordinator.JobPatch{
+				JobSettings: drawSettings(rt), Paused: optional(rt, "pause", true, false), Description: optional(rt, "text", "", "other"),
+			}
+			jitter, condition, by := gameJitters.Draw(rt, "jitter"), whichCondition(rt, "job"), gameCaller.Draw(rt, "caller")
+			return func(p *player) string {
+				call := p.rig.patchCall(patch)
+				call.Jitter, call.If, call.By = jitter, condition(p), by
+				result, err := p.rig.store.PutJob(p.rig.t.Context(), call)
+				if err != nil {
+					return p.refusal(err)
+				}
+				return fmt.Sprintf("created %v %s", result.Created, p.job(&result.State))
+			}
+		},
 		"delete job": func(rt *rapid.T) move {
 			if rapid.IntRange(0, 5).Draw(rt, "seldom") > 0 {
 				rt.Skip("not now")

@@ -85,20 +85,63 @@ func (r *reference) PutJob(_ context.Context, call coordinator.PutJobCall) (coor
 	if !met(call.If, new(r.state(j)).Tag(), j.configured) {
 		return coordinator.PutJobResult{}, coordinator.ErrPreconditionFailed()
 	}
-	before, after := j.settings.Over(call.Defaults), call.Settings.Over(call.Defaults)
+	if call.Patch != nil && !j.exists {
+		return coordinator.PutJobResult{}, coordinator.ErrJobNotFound(call.Job)
+	}
+	settings := cloned(call.Settings)
+	if call.Patch != nil {
+		settings = refPatch(j.settings, call.Patch)
+	}
+	before, after := j.settings.Over(call.Defaults), settings.Over(call.Defaults)
 	changed := before.IntervalMs != after.IntervalMs || before.MinPauseMs != after.MinPauseMs
 	switch {
-	case after.IntervalMs == 0 || call.Settings.Paused:
+	case after.IntervalMs == 0 || settings.Paused:
 		j.schedule.Due = 0
 	case j.schedule.Due == 0 || changed || j.settings.Paused:
-		j.schedule.Due = coordinator.FirstDue(r.clock(), after.IntervalMs, call.Jitter)
+		j.schedule.Due = refBegin(j.schedule, r.clock(), after.IntervalMs, call.Jitter)
 	}
 	created := !j.configured
-	j.exists, j.configured, j.settings, j.noted = true, true, cloned(call.Settings), call.Defaults
+	j.exists, j.configured, j.settings, j.noted = true, true, settings, call.Defaults
 	j.revision++
 	r.emit(j, coordinator.Event{Type: coordinator.EventConfigured, CheckpointID: -1, By: r.by})
 	r.judge(j)
 	return coordinator.PutJobResult{State: r.state(j), Created: created}, nil
+}
+
+// refPatch gives settings with what a patch names in place of what they had.
+func refPatch(s coordinator.JobSettings, p *coordinator.JobPatch) coordinator.JobSettings {
+	s = cloned(s)
+	if p.Tasks != nil || p.RequiredTaskAcks != nil {
+		s.Tasks, s.NamedTasks, s.RequiredTaskAcks = slices.Clone(p.Tasks), len(p.Tasks), p.RequiredTaskAcks
+	}
+	for _, field := range []struct{ own, patch **int64 }{
+		{&s.TimeoutMs, &p.TimeoutMs},
+		{&s.IntervalMs, &p.IntervalMs},
+		{&s.MinPauseMs, &p.MinPauseMs},
+		{&s.StaleAfterMs, &p.StaleAfterMs},
+		{&s.MaxAgeMs, &p.MaxAgeMs},
+		{&s.MaxBytes, &p.MaxBytes},
+	} {
+		if *field.patch != nil {
+			*field.own = *field.patch
+		}
+	}
+	for _, field := range []struct{ own, patch **int }{
+		{&s.MaxConcurrent, &p.MaxConcurrent},
+		{&s.TolerableFailures, &p.TolerableFailures},
+		{&s.Keep, &p.Keep},
+	} {
+		if *field.patch != nil {
+			*field.own = *field.patch
+		}
+	}
+	if p.Paused != nil {
+		s.Paused = *p.Paused
+	}
+	if p.Description != nil {
+		s.Description = *p.Description
+	}
+	return s
 }
 
 // DeleteJob removes checkpoints, oldest first, and then what else there is of the job.

@@ -34,7 +34,7 @@ func (r *reference) due(j *refJob, call coordinator.DueCall) *refCheckpoint {
 		schedule.Due = 0
 		return nil
 	case schedule.Lost(now, effective):
-		schedule.Due = coordinator.FirstDue(now, effective.IntervalMs, call.Jitter)
+		schedule.Due = refMend(*schedule, now, effective.IntervalMs, call.Jitter)
 		return nil
 	case now < schedule.Due:
 		return nil
@@ -56,4 +56,21 @@ func (r *reference) due(j *refJob, call coordinator.DueCall) *refCheckpoint {
 	schedule.Last, schedule.LastID = coordinator.ScheduleTriggered, c.ID
 	schedule.Triggered++
 	return c
+}
+
+// refBegin is when a schedule triggers that settings begin anew: where the jitter says, but half a period after its last tick.
+func refBegin(s coordinator.ScheduleState, now, interval int64, jitter float64) int64 {
+	due := now + 1 + int64(jitter*float64(interval))
+	if half := s.LastAt + interval - interval/2; s.LastAt != 0 && s.LastAt <= now && due < half {
+		return half
+	}
+	return due
+}
+
+// refMend is when a schedule triggers whose due time is lost: a period after its last tick, if that is ahead.
+func refMend(s coordinator.ScheduleState, now, interval int64, jitter float64) int64 {
+	if next := s.LastAt + interval; s.LastAt != 0 && s.LastAt <= now && now < next {
+		return next
+	}
+	return now + 1 + int64(jitter*float64(interval))
 }

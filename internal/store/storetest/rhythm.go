@@ -130,6 +130,66 @@ func testRhythm(t *testing.T, s suite) {
 		r.clock.Advance(-ms(365 * 24 * time.Hour))
 		equal(t, "due after the clock was put right", r.tickIdles().Schedule.Due, r.clock.Now()+501)
 	})
+	s.rule(t, "no two triggers come within half a period, whatever settings are put in between", func(t *testing.T, r *rig) {
+		r.defaults.MaxConcurrent = 1000
+		changes := []func(*coordinator.JobSettings){
+			func(s *coordinator.JobSettings) { s.Paused = !s.Paused },
+			func(s *coordinator.JobSettings) { s.Paused = !s.Paused },
+			func(s *coordinator.JobSettings) { s.IntervalMs = new(int64(1000)) },
+			func(s *coordinator.JobSettings) { s.IntervalMs = new(int64(1001)) },
+			func(s *coordinator.JobSettings) { s.MinPauseMs = new(int64(1)) },
+			func(s *coordinator.JobSettings) { s.MinPauseMs, s.IntervalMs = nil, new(int64(0)) },
+			func(s *coordinator.JobSettings) { s.IntervalMs = new(int64(1003)) },
+		}
+		settings := every(1000)
+		last, triggers := int64(0), 0
+		begin := r.clock.Now()
+		for step := 0; r.clock.Now() < begin+60_000; step++ {
+			if step%3 == 0 {
+				changes[step/3%len(changes)](&settings)
+				call := r.putCall(settings)
+				call.Jitter = 0
+				_, err := r.store.PutJob(t.Context(), call)
+				r.check("put job", err)
+			}
+			if r.tick().Triggered != nil {
+				if now := r.clock.Now(); last > 0 && now-last < 500 {
+					t.Fatalf("a trigger followed another after %d ms", now-last)
+				}
+				last, triggers = r.clock.Now(), triggers+1
+			}
+			r.clock.Advance(50)
+		}
+		if triggers < 20 {
+			t.Errorf("%d triggers in a minute are too few", triggers)
+		}
+	})
+	s.rule(t, "servers of unequal intervals keep the shorter period, whoever asks", func(t *testing.T, r *rig) {
+		r.defaults.MaxConcurrent = 1000
+		short, long := r.on(t, r.job), r.on(t, r.job)
+		short.defaults.IntervalMs, long.defaults.IntervalMs = 1000, 2500
+		last, triggers := int64(0), 0
+		begin := r.clock.Now()
+		for step := 0; r.clock.Now() < begin+60_000; step++ {
+			asking := []*rig{short, long}
+			if step/7%2 == 0 {
+				asking[0], asking[1] = long, short
+			}
+			for _, server := range asking {
+				if server.tick().Triggered == nil {
+					continue
+				}
+				if now := r.clock.Now(); last > 0 && now-last < 1000 {
+					t.Fatalf("a trigger followed another after %d ms", now-last)
+				}
+				last, triggers = r.clock.Now(), triggers+1
+			}
+			r.clock.Advance(20)
+		}
+		if triggers < 50 {
+			t.Errorf("%d triggers in a minute are too few", triggers)
+		}
+	})
 	s.rule(t, "a restart of all servers changes nothing", func(t *testing.T, r *rig) {
 		due := r.beginSchedule(every(1000))
 		r.clock.Set(due + 300)

@@ -15,6 +15,11 @@
 --   noted(s)                fields of the job's hash for steps that nobody hands the defaults to
 --   pause_ends(pause)       when the pause after the last completion is over, 0 = there is none
 --   first_due(s, jitter)    when a schedule that begins now triggers first
+--   begin_due(s, jitter, last)
+--                           the same for one whose settings have changed; last is when its last tick was, 0 = there is
+--                           none. It is never within half a period of that
+--   mend_due(s, jitter, last)
+--                           the same for one whose due time is lost: a period after its last tick if that is ahead
 --   list_is_whole(token, count)
 --                           whether a list of tasks is there as it was written
 
@@ -47,6 +52,22 @@ end
 
 local function first_due(s, jitter)
   return now + 1 + math.floor(jitter * s.interval)
+end
+
+-- A last tick that lies ahead, after a step back of the clock, tells nothing.
+local function begin_due(s, jitter, last)
+  local due = first_due(s, jitter)
+  if last > 0 and last <= now then
+    due = math.max(due, last + math.ceil(s.interval / 2))
+  end
+  return due
+end
+
+local function mend_due(s, jitter, last)
+  if last > 0 and last <= now and last + s.interval > now then
+    return last + s.interval
+  end
+  return first_due(s, jitter)
 end
 
 local function list_is_whole(token, count)

@@ -60,7 +60,7 @@ if s.interval == 0 or s.paused then
   return reply({})
 end
 if due == 0 or due > now + math.max(s.interval, s.pause) then
-  due = first_due(s, jitter)
+  due = mend_due(s, jitter, tonumber(state.at))
   redis.call('HSET', base .. 'job', 'due', integer(due), noted(s))
   local begun = reply({})
   keep_answer(token, begun)
