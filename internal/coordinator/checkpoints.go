@@ -138,7 +138,8 @@ func (c *Coordinator) Update(ctx context.Context, update UpdateCall) (Checkpoint
 	}
 	update.By = byOf(ctx)
 	if update.Repaired {
-		if err := c.look(ctx, Ref{Job: update.Job, ID: update.ID}); CodeOf(err) == CodeSnapshotDamaged {
+		// Only a look that found all of it takes the mark away; one that is not completed has none.
+		if err := c.look(ctx, Ref{Job: update.Job, ID: update.ID}); err != nil && CodeOf(err) != CodeCheckpointNotCompleted {
 			return Checkpoint{}, err
 		}
 	}
@@ -171,7 +172,9 @@ func (c *Coordinator) Get(ctx context.Context, ref Ref) (CheckpointDetail, error
 	}
 	detail, err := get()
 	if ref.ID == Latest && CodeOf(err) == CodeSnapshotDamaged {
-		c.inspectLatest(ctx, ref.Job) // which may make another the latest
+		if unseen := c.inspectLatest(ctx, ref.Job); unseen != nil { // else another may be the latest now
+			return CheckpointDetail{}, unseen
+		}
 		detail, err = get()
 	}
 	if err == nil {

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"io"
 )
 
 // DamageCall names a completed checkpoint and what it lacks.
@@ -37,11 +38,17 @@ func (c *Coordinator) openUndamaged(ctx context.Context, wish RestoreCall) (Rest
 		// fault of the store is looked at once more.
 		again := wish
 		again.ID, again.LeaseMs = marked, 0
-		if second, still := open(again); CodeOf(still) != CodeSnapshotDamaged {
-			if still == nil {
-				_ = second.Close() // it was for a look only
-			}
-			return source, err
+		second, still := open(again)
+		if still == nil {
+			_ = second.Close() // it was for a look only
+			still = errLooksDiffer(err)
+		}
+		if wish.ID == Latest && CodeOf(still) == CodeCheckpointDeleted {
+			source, err = open(wish)
+			continue
+		}
+		if CodeOf(still) != CodeSnapshotDamaged {
+			return nil, still
 		}
 		c.markDamaged(ctx, wish.Job, damage)
 		if wish.ID != Latest {
@@ -49,6 +56,11 @@ func (c *Coordinator) openUndamaged(ctx context.Context, wish RestoreCall) (Rest
 		}
 		source, err = open(wish)
 	}
+}
+
+// errLooksDiffer is for two looks of which one found damage and the other did not: then it is not known.
+func errLooksDiffer(found error) error {
+	return ErrStoreUnavailable(&Cause{Says: "it has answered the same question in two ways, a moment apart", Err: found})
 }
 
 // damageOf tells whether err names a damaged checkpoint.
@@ -70,15 +82,20 @@ func (c *Coordinator) markDamaged(ctx context.Context, job string, damage *Error
 }
 
 // inspectLatest marks what is found damaged before a fleet is told to go on from it. All
-// workers of a fleet ask for its recovery at about the same time, so they share a look. What
-// else keeps it from looking, the recovery itself will meet.
-func (c *Coordinator) inspectLatest(ctx context.Context, job string) {
+// workers of a fleet ask for its recovery at about the same time, so they share a look. The
+// error says that it could not look; what else it meets, the recovery itself will meet, and
+// time that ran out over a large checkpoint proves nothing.
+func (c *Coordinator) inspectLatest(ctx context.Context, job string) error {
 	look, _ := c.looks.LoadOrStore(job, new(freshRead[struct{}]))
 	shared := look.(*freshRead[struct{}]) //nolint:forcetypeassert // Nothing else is in it.
-	_, _ = shared.get(ctx, func(ctx context.Context) (struct{}, error) {
+	_, err := shared.get(ctx, func(ctx context.Context) (struct{}, error) {
 		defer c.looks.CompareAndDelete(job, look)
 		return struct{}{}, c.look(ctx, Ref{Job: job, ID: Latest})
 	})
+	if CodeOf(err) == CodeStoreUnavailable && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
 }
 
 // look opens a checkpoint only to see, and mark, whether it is damaged.
@@ -88,4 +105,26 @@ func (c *Coordinator) look(ctx context.Context, ref Ref) error {
 		return err
 	}
 	return source.Close()
+}
+
+// isDamaged tells whether reading all of a part again finds it damaged again. It is the second look at
+// bytes; the first one has broken a transfer off.
+func (c *Coordinator) isDamaged(ctx context.Context, ref Ref, part ManifestPart) bool {
+	wish := RestoreCall{Ref: ref, Shared: part.Shared, Token: newToken(), Tasks: []string{part.TaskID}}
+	if part.Shared {
+		wish.Tasks = []string{}
+	}
+	source, err := call(c, "open_restore", func() (RestoreSource, error) { return c.store.OpenRestore(ctx, wish) })
+	if err != nil {
+		return CodeOf(err) == CodeSnapshotDamaged
+	}
+	again := &Restore{coordinator: c, source: source, checkpoint: source.Checkpoint(), parts: source.Parts(), ctx: ctx}
+	for _, p := range again.parts {
+		again.size += p.Bytes
+	}
+	err = again.writeRange(io.Discard, 0, again.size)
+	if failed := source.Close(); failed != nil {
+		c.observer.BackgroundFailed("close_restore", failed)
+	}
+	return CodeOf(err) == CodeSnapshotDamaged
 }

@@ -120,3 +120,5 @@ func (s *memorySource) ReadAt(ctx context.Context, part int, p []byte, off int64
 	}
 	return bytes.NewReader(s.content[part]).ReadAt(p, off)
 }
+
+func (s *scriptedStore) Alive() error { return nil }

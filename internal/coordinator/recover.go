@@ -22,7 +22,9 @@ func (c *Coordinator) Recover(ctx context.Context, request RecoverRequest) (Reco
 	if err := f.err(); err != nil {
 		return RecoverResult{}, err
 	}
-	c.inspectLatest(ctx, request.Job)
+	if err := c.inspectLatest(ctx, request.Job); err != nil {
+		return RecoverResult{}, err
+	}
 	result, err := call(c, "recover", func() (RecoverResult, error) {
 		return c.store.Recover(ctx, RecoverCall{Job: request.Job, LeaseMs: c.pace.RecoverLease.Milliseconds(), By: byOf(ctx), Idempotency: idempotency})
 	})

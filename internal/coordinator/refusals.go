@@ -216,9 +216,18 @@ func ErrTooLarge(limit string, most int64, what string) *Error {
 	return &Error{Code: CodeTooLarge, Detail: fmt.Sprintf("%s: the limit is %d bytes (%s in GET /limits).", what, most, limit), Limit: limit}
 }
 
-// ErrStoreUnavailable says that nothing was changed and the call may be repeated.
+// ErrStoreUnavailable says that nothing was changed and the call may be repeated. Where the cause has a
+// [Cause] the caller reads that.
 func ErrStoreUnavailable(cause error) *Error {
-	return &Error{Code: CodeStoreUnavailable, Detail: "The storage does not answer; nothing was changed. Repeat the request; GET /readyz tells when the storage is back.", RetryAfter: time.Second, Err: cause}
+	detail := "The storage does not answer; nothing was changed. Repeat the request; GET /readyz tells when the storage is back."
+	if known, is := causeOf(cause); is {
+		then := "Repeat the request; GET /readyz tells when the storage is back."
+		if known.Restart {
+			then = "Start the server again: it takes no changes before that."
+		}
+		detail = fmt.Sprintf("The storage cannot be used: %s. Nothing was changed. %s", known.Says, then)
+	}
+	return &Error{Code: CodeStoreUnavailable, Detail: detail, RetryAfter: time.Second, Err: cause}
 }
 
 // ErrOutcomeUnknown says that a change may or may not have happened.

@@ -191,10 +191,17 @@ func (r *Restore) WriteRange(w io.Writer, offset, length int64) error {
 	return err
 }
 
-// markIfDamaged keeps others from the checkpoint where its bytes were found to be others.
+// markIfDamaged keeps others from the checkpoint where its bytes were found to be others, twice.
 func (r *Restore) markIfDamaged(err error) {
-	if damage, damaged := damageOf(err); damaged {
-		r.coordinator.markDamaged(context.WithoutCancel(r.ctx), r.checkpoint.Job, damage)
+	damage, damaged := damageOf(err)
+	if !damaged || r.checkpoint.Damage != "" {
+		return
+	}
+	ctx, ref := context.WithoutCancel(r.ctx), Ref{Job: r.checkpoint.Job, ID: r.checkpoint.ID}
+	for _, part := range r.parts {
+		if partName(part) == damage.Damage && r.coordinator.isDamaged(ctx, ref, part) {
+			r.coordinator.markDamaged(ctx, ref.Job, damage)
+		}
 	}
 }
 

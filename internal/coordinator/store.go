@@ -184,6 +184,11 @@ type Store interface {
 	// the warnings about how it is configured.
 	Health(ctx context.Context) ([]Warning, error)
 
+	// Alive is nil unless only a new start of the process can make the store work again; the error
+	// is a [Cause] that says why. It answers at once and reaches for nothing: a storage that is away
+	// and comes back by itself is no reason.
+	Alive() error
+
 	// Close releases the store after the last call has returned.
 	Close() error
 }

@@ -276,6 +276,25 @@ func TestDrainingTurnsReadinessOffAndNothingElse(t *testing.T) {
 	f.do("POST", "/checkpoints", "").want(http.StatusCreated)
 }
 
+// lame is a store that only a new start can mend.
+type lame struct{ coordinator.Store }
+
+func (lame) Alive() error {
+	return &coordinator.Cause{Says: "writing to the data directory has failed", Restart: true, Err: errSecret}
+}
+
+func TestLivenessFailsWhereOnlyANewStartHelps(t *testing.T) {
+	t.Parallel()
+	f := serve(t, setup{store: func(s coordinator.Store) coordinator.Store { return lame{s} }, options: handlers.Options{
+		Ready: func(context.Context) ([]coordinator.Warning, error) { return nil, coordinator.ErrStoreUnavailable(lame{}.Alive()) },
+	}})
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if said := f.do("GET", path, "").refused(coordinator.CodeStoreUnavailable).Detail; !strings.Contains(said, "writing to the data directory has failed. Start the server again") {
+			t.Errorf("%s says %s", path, said)
+		}
+	}
+}
+
 func TestReadinessTellsWarningsAndThatTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	warnings := []coordinator.Warning{{Code: "eviction_policy", Detail: "Redis may evict keys."}}

@@ -18,8 +18,11 @@ func (s *server) GetLimits(context.Context, api.GetLimitsRequestObject) (api.Get
 	return api.GetLimits200JSONResponse(limitsOf(s.coordinator.Settings(), s.options.Load.Limits())), nil
 }
 
-// GetHealth says that the process serves.
+// GetHealth says that the process serves, and fails where only a new start of it helps.
 func (s *server) GetHealth(context.Context, api.GetHealthRequestObject) (api.GetHealthResponseObject, error) {
+	if err := s.coordinator.Alive(); err != nil {
+		return nil, notReady(coordinator.ErrStoreUnavailable(err))
+	}
 	return api.GetHealth200JSONResponse{Status: api.HealthStatusOk}, nil
 }
 
@@ -54,6 +57,9 @@ func notReady(err error) error {
 	if coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
 		return err
 	}
+	if cause, known := errors.AsType[*coordinator.Cause](err); known {
+		return &coordinator.Error{Code: coordinator.CodeStoreUnavailable, Detail: readinessOf(cause), RetryAfter: time.Second, Err: err}
+	}
 	reason := "is away: it does not answer as it should"
 	var network net.Error
 	var lookup *net.DNSError
@@ -72,6 +78,15 @@ func notReady(err error) error {
 		Detail:     fmt.Sprintf("The storage %s. Requests are answered 503 until it is back, and go on by themselves then; the server's log has the cause.", reason),
 		RetryAfter: time.Second, Err: err,
 	}
+}
+
+// readinessOf says what is wrong and whether it ends by itself.
+func readinessOf(cause *coordinator.Cause) string {
+	then := "Requests are answered 503 until that is over, and go on by themselves then"
+	if cause.Restart {
+		then = "Start the server again: what needs the storage is answered 503 until then, and GET /healthz fails"
+	}
+	return fmt.Sprintf("The storage cannot be used: %s. %s; the server's log has the cause.", cause.Says, then)
 }
 
 // GetMetrics serves the metrics.

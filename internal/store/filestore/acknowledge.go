@@ -263,7 +263,7 @@ func (s *Store) stage(ctx context.Context, call coordinator.AckCall) (map[int]st
 		}
 	}
 	if err == nil {
-		err = syncFolder(s.folder.path)
+		err = s.folder.sync()
 	}
 	if err != nil {
 		for _, name := range files {

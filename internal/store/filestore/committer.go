@@ -35,8 +35,14 @@ type change struct {
 // transaction, in the order in which they came, and syncs once for all of them.
 type committer struct {
 	db      *bolt.DB
+	disk    disk
+	guard   *guard
 	time    *timeline
 	reserve *reserve
+	// breaks is told of the failure that is the last, before anybody is answered.
+	breaks func()
+	// last is the number of the last transaction, 0 before the first.
+	last int
 
 	mu     sync.Mutex
 	queue  []*change
@@ -44,14 +50,29 @@ type committer struct {
 	wake   chan struct{} // capacity 1: a token says that the queue is not empty
 	idle   chan struct{} // closed when the goroutine has ended
 
-	// broken is why no more changes are taken, see commit.
-	broken atomic.Pointer[error]
+	// broken is why no more changes are taken, see commitFailed.
+	broken atomic.Pointer[coordinator.Cause]
 }
 
-func newCommitter(db *bolt.DB, time *timeline, room *reserve) *committer {
-	c := &committer{db: db, time: time, reserve: room, wake: make(chan struct{}, 1), idle: make(chan struct{})}
+// start begins to take changes.
+func (c *committer) start() *committer {
+	c.wake, c.idle = make(chan struct{}, 1), make(chan struct{})
 	go c.run()
 	return c
+}
+
+// stop takes no more changes until the process starts again. The first reason stays.
+func (c *committer) stop(cause *coordinator.Cause) {
+	c.breaks()
+	c.broken.CompareAndSwap(nil, cause)
+}
+
+// usable is nil while changes are taken.
+func (c *committer) usable() error {
+	if broken := c.broken.Load(); broken != nil {
+		return broken
+	}
+	return c.guard.check()
 }
 
 var errClosed = errors.New("the store is closed")
@@ -62,8 +83,8 @@ var errClosed = errors.New("the store is closed")
 // A ctx that ends keeps the change from running; once it runs, do waits for it, so that
 // the caller always knows the outcome. What frees room may use the reserve for it.
 func (c *committer) do(ctx context.Context, frees bool, apply func(*step) error) (*step, error) {
-	if broken := c.broken.Load(); broken != nil {
-		return nil, coordinator.ErrStoreUnavailable(*broken)
+	if err := c.usable(); err != nil {
+		return nil, coordinator.ErrStoreUnavailable(err)
 	}
 	ch := &change{ctx: ctx, apply: apply, frees: frees, done: make(chan struct{})}
 	c.mu.Lock()
@@ -172,8 +193,11 @@ func fail(ch *change, err error) { ch.step, ch.err = nil, err }
 // attempt runs the batch in one transaction. On error nothing was changed; guilty is the
 // index of the change whose fault it was, -1 when it was the commit's.
 func (c *committer) attempt(batch []*change) (guilty int, err error) {
-	if broken := c.broken.Load(); broken != nil {
-		return -1, coordinator.ErrStoreUnavailable(*broken)
+	if err := c.usable(); err != nil {
+		return -1, coordinator.ErrStoreUnavailable(err)
+	}
+	if err := c.guard.checkNow(); err != nil {
+		return -1, coordinator.ErrStoreUnavailable(err)
 	}
 	tx, err := c.db.Begin(true)
 	if err != nil {
@@ -181,6 +205,14 @@ func (c *committer) attempt(batch []*change) (guilty int, err error) {
 	}
 	// After a commit, failed or not, there is nothing to roll back and this does nothing.
 	defer func() { _ = tx.Rollback() }()
+	number := tx.ID()
+	if c.last != 0 && number != c.last+1 {
+		overwritten := &coordinator.Cause{
+			Says: "meta.db was overwritten while the server ran", Restart: true, Err: fmt.Errorf("transaction %d follows %d", number, c.last),
+		}
+		c.stop(overwritten)
+		return -1, coordinator.ErrStoreUnavailable(overwritten)
+	}
 	ledger := newLedger(tx)
 	for i, ch := range batch {
 		if err := c.apply(ch, ledger); err != nil {
@@ -193,8 +225,13 @@ func (c *committer) attempt(batch []*change) (guilty int, err error) {
 	if err := ledger.flush(); err != nil {
 		return -1, coordinator.ErrInternal(err)
 	}
-	if err := tx.Commit(); err != nil {
-		return -1, c.commitFailed(err)
+	if err := c.disk.Commit(tx); err != nil {
+		return -1, c.commitFailed(number, err)
+	}
+	c.last = number
+	if err := c.guard.checkNow(); errors.Is(err, errMoved) {
+		// It is written, to a database that perhaps nobody finds again.
+		return -1, coordinator.ErrOutcomeUnknown(err)
 	}
 	return -1, nil
 }
@@ -219,17 +256,36 @@ func (c *committer) apply(ch *change, ledger *ledger) (err error) {
 	return nil
 }
 
-// commitFailed judges a failed commit. A full disk shows before the page that makes the
-// commit valid is written, so nothing was changed. After any other failure nobody knows
-// what is on the disk, and a file system that failed a sync once may report the next one
-// as good although pages are missing. So the store takes no more changes; the next start
-// reads what the disk really has.
-func (c *committer) commitFailed(err error) error {
+// commitFailed judges the failed commit of a transaction. Where the page that makes it valid was not
+// written, nothing was changed, and a full disk is all that is wrong. Where it was written, or that is
+// not known, nobody knows what the disk has. In both cases a file system that failed a sync once may
+// report the next one as good although pages are missing. So, but for a full disk that was told in
+// time, the store takes no more changes, and the next start reads what the disk really has.
+func (c *committer) commitFailed(number int, err error) error {
 	err = fmt.Errorf("commit: %w", err)
-	if isFull(err) {
+	wrote := c.shows(number)
+	if isFull(err) && !wrote {
 		return coordinator.ErrStoreFull(err)
 	}
-	broken := fmt.Errorf("writing failed earlier, start the server again: %w", err)
-	c.broken.Store(&broken)
-	return coordinator.ErrOutcomeUnknown(err)
+	broken := &coordinator.Cause{Says: "writing to the data directory has failed: " + reasonOf(err), Restart: true, Err: err}
+	c.stop(broken)
+	if wrote {
+		return coordinator.ErrOutcomeUnknown(err)
+	}
+	return coordinator.ErrStoreUnavailable(broken)
+}
+
+// shows tells whether the database, as the system has it in memory, has the transaction. Where that
+// cannot be seen it may have it.
+func (c *committer) shows(number int) (shows bool) {
+	defer func() {
+		if recover() != nil { // the file may not be mapped any more
+			shows = true
+		}
+	}()
+	err := c.db.View(func(tx *bolt.Tx) error {
+		shows = tx.ID() >= number
+		return nil
+	})
+	return shows || err != nil
 }

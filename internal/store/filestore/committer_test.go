@@ -257,18 +257,4 @@ func TestCommitter(t *testing.T) {
 			t.Errorf("reading after close: %v", err)
 		}
 	})
-
-	t.Run("after a failed sync nothing is taken any more", func(t *testing.T) {
-		t.Parallel()
-		s := open(t, Options{})
-		if code := coordinator.CodeOf(s.committer.commitFailed(errors.New("input/output error"))); code != coordinator.CodeOutcomeUnknown {
-			t.Errorf("the failed one answers %q", code)
-		}
-		if _, err := s.committer.do(t.Context(), false, note("later")); coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
-			t.Errorf("the next one answers %v", err)
-		}
-		if _, err := s.Health(t.Context()); coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
-			t.Errorf("health answers %v", err)
-		}
-	})
 }

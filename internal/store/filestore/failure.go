@@ -22,7 +22,20 @@ func storageError(err error) error {
 	if isFull(err) {
 		return coordinator.ErrStoreFull(err)
 	}
-	return coordinator.ErrStoreUnavailable(err)
+	if _, said := errors.AsType[*coordinator.Cause](err); said {
+		return coordinator.ErrStoreUnavailable(err)
+	}
+	return coordinator.ErrStoreUnavailable(&coordinator.Cause{
+		Says: "a file of parts/ in the data directory could not be opened, read or written: " + reasonOf(err), Err: err,
+	})
+}
+
+// reasonOf is what the system says of a failure, without the names of files.
+func reasonOf(err error) string {
+	if errno, known := errors.AsType[syscall.Errno](err); known {
+		return errno.Error()
+	}
+	return "the log has the cause"
 }
 
 // interrupted is for a call whose context has ended before anything was changed.

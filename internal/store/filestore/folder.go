@@ -12,13 +12,24 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // folder is parts/: one plain file for each large part, named by its upload. A file is
 // written under its name and partial, then renamed, so that a file without that ending
 // is whole.
 type folder struct {
-	path string
+	disk  disk
+	path  string
+	place place
+
+	// syncFailed is told that names may be missing on the disk although the next sync succeeds.
+	syncFailed func(error)
+
+	// failing tells that the last file could not be opened or made, see works.
+	failing atomic.Bool
+	// frozen keeps every file, see freeze.
+	frozen atomic.Bool
 
 	// writing lets one large upload at a time send what it wrote to the disk: the committer's
 	// few bytes wait behind everything that is on its way there.
@@ -50,21 +61,25 @@ func newName() string {
 	return hex.EncodeToString(b[:])
 }
 
-func openFolder(path string) (*folder, error) {
+func openFolder(d disk, path string) (*folder, error) {
 	if err := os.MkdirAll(path, 0o750); err != nil { //nolint:gosec // The operator says where data lies.
 		return nil, fmt.Errorf("make the folder of parts: %w", err)
 	}
-	return &folder{path: path, writing: make(chan struct{}, 1)}, nil
+	place, err := newPlace(d, path)
+	if err != nil {
+		return nil, err
+	}
+	return &folder{disk: d, path: path, place: place, writing: make(chan struct{}, 1)}, nil
 }
 
 func (f *folder) file(name string) string { return filepath.Join(f.path, name) }
 
 // list names all files of this store.
-func (f *folder) list() ([]string, error) { return listParts(f.path) }
+func (f *folder) list() ([]string, error) { return listParts(f.disk, f.path) }
 
 // listParts names all files of a store in a folder of parts.
-func listParts(path string) ([]string, error) {
-	entries, err := os.ReadDir(path)
+func listParts(d disk, path string) ([]string, error) {
+	entries, err := d.List(path)
 	if err != nil {
 		return nil, fmt.Errorf("list the folder of parts: %w", err)
 	}
@@ -79,7 +94,8 @@ func listParts(path string) ([]string, error) {
 
 // create makes the file of an upload.
 func (f *folder) create(name string) (*os.File, error) {
-	file, err := os.OpenFile(f.file(name+partial), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // As in openFolder.
+	file, err := f.disk.Open(f.file(name+partial), os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	f.failing.Store(err != nil)
 	if err != nil {
 		return nil, fmt.Errorf("make the file of a part: %w", err)
 	}
@@ -100,24 +116,25 @@ func (f *folder) flush(file *os.File, start, end int64) {
 }
 
 // publish makes a written file durable under its final name. The file stays open. Until
-// syncFolder has run too, a crash may forget the name.
+// sync has run too, a crash may forget the name. After an error the file is worth nothing: the next sync of
+// it may succeed although bytes are missing.
 func (f *folder) publish(file *os.File, name string) error {
-	if err := file.Sync(); err != nil {
+	if err := f.disk.Sync(file); err != nil {
 		return fmt.Errorf("sync the file of a part: %w", err)
 	}
-	if err := os.Rename(f.file(name+partial), f.file(name)); err != nil { //nolint:gosec // As in openFolder.
+	if err := f.disk.Rename(f.file(name+partial), f.file(name)); err != nil {
 		return fmt.Errorf("publish the file of a part: %w", err)
 	}
 	return nil
 }
 
-// write makes a file of content, whole and durable but for syncFolder.
+// write makes a file of content, whole and durable but for sync.
 func (f *folder) write(name string, content []byte) error {
 	file, err := f.create(name)
 	if err != nil {
 		return err
 	}
-	if _, err := file.Write(content); err != nil {
+	if _, err := f.disk.WriteAt(file, content, 0); err != nil {
 		return errors.Join(fmt.Errorf("write the file of a part: %w", err), file.Close())
 	}
 	if err := f.publish(file, name); err != nil {
@@ -129,20 +146,34 @@ func (f *folder) write(name string, content []byte) error {
 	return nil
 }
 
-// syncFolder makes the names in a folder durable.
-func syncFolder(path string) error {
-	dir, err := os.Open(path) //nolint:gosec // As in openFolder.
-	if err != nil {
-		return fmt.Errorf("open a folder to sync it: %w", err)
+// sync makes the names of the files durable.
+func (f *folder) sync() error {
+	failed, err := syncFolder(f.disk, f.path)
+	if failed {
+		f.syncFailed(err)
 	}
-	if err := dir.Sync(); err != nil {
-		return errors.Join(fmt.Errorf("sync folder %q: %w", path, err), dir.Close())
+	return err
+}
+
+// syncFolder makes the names in a folder durable. failed tells that the sync itself has failed.
+func syncFolder(d disk, path string) (failed bool, err error) {
+	dir, err := d.Open(path, os.O_RDONLY)
+	if err != nil {
+		return false, fmt.Errorf("open a folder to sync it: %w", err)
+	}
+	if err := d.Sync(dir); err != nil {
+		return true, errors.Join(fmt.Errorf("sync folder %q: %w", path, err), dir.Close())
 	}
 	if err := dir.Close(); err != nil {
-		return fmt.Errorf("close folder %q: %w", path, err)
+		return false, fmt.Errorf("close folder %q: %w", path, err)
 	}
-	return nil
+	return false, nil
 }
+
+// freeze keeps all files from now on. It is for a commit of which nobody knows whether the disk has it:
+// what the records of the disk name is found out at the next start, and a file that was removed until then
+// would be a completed checkpoint that is damaged.
+func (f *folder) freeze() { f.frozen.Store(true) }
 
 // discard gives up files; unlink removes them.
 func (f *folder) discard(names ...string) {
@@ -154,18 +185,42 @@ func (f *folder) discard(names ...string) {
 // unlink removes at most limit of the discarded files. Those that it fails to remove
 // stay discarded.
 func (f *folder) unlink(limit int) error {
+	if f.frozen.Load() {
+		return nil
+	}
 	f.mu.Lock()
 	n := min(limit, len(f.discarded))
+	if n == 0 {
+		f.mu.Unlock()
+		return nil
+	}
+	if err := f.place.check(f.disk); err != nil {
+		f.mu.Unlock()
+		return err // the names may be those of another server's files there
+	}
 	names := slices.Clone(f.discarded[:n])
 	f.discarded = slices.Delete(f.discarded, 0, n)
 	f.mu.Unlock()
 
 	var failed []error
 	for _, name := range names {
-		if err := os.Remove(f.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) { //nolint:gosec // As in openFolder.
+		if err := f.disk.Remove(f.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = append(failed, fmt.Errorf("remove the file of a part: %w", err))
 			f.discard(name)
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// works is nil while files can be made in the folder. After a failure it tries whether that is over.
+func (f *folder) works() error {
+	if err := f.disk.Writable(f.path); err != nil || !f.failing.Load() {
+		return err //nolint:wrapcheck // It is for reasonOf.
+	}
+	name := newName()
+	file, err := f.create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), f.disk.Remove(f.file(name+partial)))
 }

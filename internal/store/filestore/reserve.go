@@ -19,6 +19,7 @@ const reserveRetryMs = 10_000
 // must write even to delete, so without it a full disk could not be freed any more by
 // those who want to: it is given up for the changes that free room.
 type reserve struct {
+	disk disk
 	path string
 
 	mu    sync.Mutex
@@ -36,21 +37,21 @@ func (r *reserve) take(now int64) {
 	}
 	r.again = now + reserveRetryMs
 	if err := r.write(); err != nil {
-		_ = os.Remove(r.path) // half a reserve is none
+		_ = r.disk.Remove(r.path) // half a reserve is none
 		return
 	}
 	r.held = true
 }
 
 func (r *reserve) write() error {
-	file, err := os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE, 0o600)
+	file, err := r.disk.Open(r.path, os.O_WRONLY|os.O_CREATE)
 	if err != nil {
 		return fmt.Errorf("make the reserve: %w", err)
 	}
-	if _, err := file.Write(make([]byte, reserveBytes)); err != nil {
+	if _, err := r.disk.WriteAt(file, make([]byte, reserveBytes), 0); err != nil {
 		return errors.Join(fmt.Errorf("write the reserve: %w", err), file.Close())
 	}
-	return errors.Join(file.Sync(), file.Close())
+	return errors.Join(r.disk.Sync(file), file.Close())
 }
 
 func (r *reserve) isHeld() bool {
@@ -67,6 +68,6 @@ func (r *reserve) give() bool {
 		return false
 	}
 	r.held = false
-	err := os.Remove(r.path)
+	err := r.disk.Remove(r.path)
 	return err == nil || errors.Is(err, fs.ErrNotExist)
 }

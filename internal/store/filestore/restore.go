@@ -188,12 +188,8 @@ func (r *restore) checkFiles() error {
 		if name == "" {
 			continue
 		}
-		found, err := os.Stat(r.store.folder.file(name))
-		if err == nil && found.Size() != r.parts[i].Bytes {
-			err = fmt.Errorf("file %s has %d bytes instead of %d", name, found.Size(), r.parts[i].Bytes)
-		}
-		if err != nil {
-			return damaged(r.call.ID, r.parts[i].TaskID, err)
+		if err := r.store.folder.look(name, r.parts[i].Bytes); err != nil {
+			return r.store.folder.refusal(err, r.call.ID, r.parts[i].TaskID)
 		}
 	}
 	return nil
@@ -218,8 +214,8 @@ func (r *restore) ReadAt(ctx context.Context, number int, p []byte, off int64) (
 	n, err := read(ctx, r.store, func(st *step) (int, error) {
 		c, err := st.find(r.call.Ref, false)
 		switch {
-		case err != nil:
-			return 0, coordinator.ErrSnapshotDamaged(r.call.ID, "the checkpoint", err)
+		case err != nil: // it was deleted, which is no damage
+			return 0, err
 		case info.Shared:
 			return r.reader.readAt(c, p, off), nil
 		case r.names[number] != "":
@@ -253,15 +249,15 @@ func (r *restore) readFile(number int, p []byte, off int64) (int, error) {
 		if err := r.Close(); err != nil {
 			return 0, err
 		}
-		file, err := os.Open(r.store.folder.file(r.names[number]))
+		file, err := r.store.folder.open(r.names[number])
 		if err != nil {
-			return 0, damaged(r.call.ID, r.parts[number].TaskID, err)
+			return 0, r.store.folder.refusal(err, r.call.ID, r.parts[number].TaskID)
 		}
 		r.file, r.open = file, number
 	}
-	n, err := r.file.ReadAt(p, off)
-	if err != nil && n < len(p) {
-		return 0, damaged(r.call.ID, r.parts[number].TaskID, err)
+	n, err := r.store.folder.readAt(r.file, p, off)
+	if err != nil {
+		return 0, r.store.folder.refusal(err, r.call.ID, r.parts[number].TaskID)
 	}
 	return n, nil
 }

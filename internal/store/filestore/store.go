@@ -27,6 +27,9 @@ type Options struct {
 	// LockTimeout is how long Open waits for another process to leave the directory, as
 	// one that is just shutting down does. Defaults to one second.
 	LockTimeout time.Duration
+
+	// disk is for tests that have the file system fail. Defaults to the real one.
+	disk disk
 }
 
 func (o Options) orDefaults() Options {
@@ -39,12 +42,17 @@ func (o Options) orDefaults() Options {
 	if o.LockTimeout <= 0 {
 		o.LockTimeout = time.Second
 	}
+	if o.disk == nil {
+		o.disk = realDisk{}
+	}
 	return o
 }
 
 // Store is a [coordinator.Store] in one directory. It is safe for concurrent use.
 type Store struct {
 	db        *bolt.DB
+	disk      disk
+	guard     *guard
 	committer *committer
 	folder    *folder
 	reserve   *reserve
@@ -71,7 +79,7 @@ func Open(dir string, options Options) (*Store, error) {
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
 	if isNew(filepath.Join(dir, "meta.db")) { // looked at before there is one, so that a refusal leaves all as it was
-		if err := refuseOrphans(dir); err != nil {
+		if err := refuseOrphans(options.disk, dir); err != nil {
 			return nil, err
 		}
 	} else if err := checkDatabase(dir, options); err != nil {
@@ -105,15 +113,18 @@ func openChecked(dir string, options Options) (s *Store, err error) {
 		return nil, fmt.Errorf("open %q: %w", filepath.Join(dir, "meta.db"), err)
 	}
 	s = &Store{
-		db: db, observer: options.Observer, clock: options.Clock, uploads: map[string]*upload{},
-		reserve: &reserve{path: filepath.Join(dir, "reserve")}, time: &timeline{clock: options.Clock},
+		db: db, disk: options.disk, observer: options.Observer, clock: options.Clock, uploads: map[string]*upload{},
+		reserve: &reserve{disk: options.disk, path: filepath.Join(dir, "reserve")}, time: &timeline{clock: options.Clock},
 		listeners: listeners{wakes: map[*listener]struct{}{}},
 	}
 	if err := s.prepare(dir); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	s.reserve.take(s.clock())
-	s.committer = newCommitter(db, s.time, s.reserve)
+	s.committer = (&committer{db: db, disk: s.disk, guard: s.guard, time: s.time, reserve: s.reserve, breaks: s.folder.freeze}).start()
+	s.folder.syncFailed = func(err error) {
+		s.committer.stop(&coordinator.Cause{Says: "writing to the data directory has failed: " + reasonOf(err), Restart: true, Err: err})
+	}
 	return s, nil
 }
 
@@ -129,21 +140,38 @@ func (s *Store) prepare(dir string) error {
 			return fmt.Errorf("the data directory %q has layout %d and this server knows %d: use the server that wrote it, or a newer one", dir, found, schemaVersion)
 		}
 		// A crash may have come between making meta.db and laying it out.
-		if err := refuseOrphans(dir); err != nil {
+		if err := refuseOrphans(s.disk, dir); err != nil {
 			return err
 		}
 		if err := s.layOut(); err != nil {
 			return err
 		}
 	}
-	if s.folder, err = openFolder(filepath.Join(dir, "parts")); err != nil {
+	if s.folder, err = openFolder(s.disk, filepath.Join(dir, "parts")); err != nil {
+		return err
+	}
+	if err := s.watch(dir); err != nil {
 		return err
 	}
 	if err := s.sweepOrphans(); err != nil {
 		return err
 	}
 	// A crash must not take meta.db and parts/ out of the directory again.
-	return syncFolder(dir)
+	_, err = syncFolder(s.disk, dir)
+	return err
+}
+
+// watch notes what is in the directory now, so that another one in its place is noticed.
+func (s *Store) watch(dir string) error {
+	s.guard = &guard{disk: s.disk, places: []place{s.folder.place}}
+	for _, path := range []string{dir, filepath.Join(dir, "meta.db")} {
+		p, err := newPlace(s.disk, path)
+		if err != nil {
+			return err
+		}
+		s.guard.places = append(s.guard.places, p)
+	}
+	return nil
 }
 
 // isNew tells whether there is no database yet, or only its name.
@@ -154,8 +182,8 @@ func isNew(path string) bool {
 
 // refuseOrphans is an error if a directory without records has files of parts: its meta.db was
 // lost, and to go on would be to sweep all of them away.
-func refuseOrphans(dir string) error {
-	names, err := listParts(filepath.Join(dir, "parts"))
+func refuseOrphans(d disk, dir string) error {
+	names, err := listParts(d, filepath.Join(dir, "parts"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -283,6 +311,9 @@ func read[T any](ctx context.Context, s *Store, f func(*step) (T, error)) (T, er
 	if cause := context.Cause(ctx); cause != nil {
 		return result, interrupted(cause)
 	}
+	if err := s.guard.check(); err != nil {
+		return result, coordinator.ErrStoreUnavailable(err)
+	}
 	now := s.time.read()
 	err := s.db.View(func(tx *bolt.Tx) (err error) {
 		defer func() {
@@ -307,19 +338,3 @@ func read[T any](ctx context.Context, s *Store, f func(*step) (T, error)) (T, er
 	return none, coordinator.ErrInternal(err)
 }
 
-// Health reaches for the database. After a failed commit it answers
-// CodeStoreUnavailable until the process starts again.
-func (s *Store) Health(ctx context.Context) ([]coordinator.Warning, error) {
-	if broken := s.committer.broken.Load(); broken != nil {
-		return nil, coordinator.ErrStoreUnavailable(*broken)
-	}
-	return read(ctx, s, func(*step) ([]coordinator.Warning, error) {
-		if s.reserve.isHeld() {
-			return nil, nil
-		}
-		return []coordinator.Warning{{
-			Code:   "disk_full",
-			Detail: "The disk of the data directory is or was full, and the room in reserve is used up. Free room with POST /checkpoints/cleanup, or give the disk more; this warning goes when there is room again.",
-		}}, nil
-	})
-}

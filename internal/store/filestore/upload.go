@@ -83,12 +83,12 @@ func (u *upload) WriteChunk(_ context.Context, index int, chunk []byte) error {
 			return storageError(err)
 		}
 		u.file = file
-		if _, err := file.WriteAt(u.small, 0); err != nil {
+		if _, err := u.store.disk.WriteAt(file, u.small, 0); err != nil {
 			return storageError(fmt.Errorf("write a part: %w", err))
 		}
 		u.small = nil
 	}
-	if _, err := u.file.WriteAt(chunk, off); err != nil {
+	if _, err := u.store.disk.WriteAt(u.file, chunk, off); err != nil {
 		return storageError(fmt.Errorf("write a part: %w", err))
 	}
 	if u.size-u.flushed >= flushEvery {
@@ -107,12 +107,16 @@ func (u *upload) ReadAt(_ context.Context, p []byte, off int64) error {
 	}
 	var from io.ReaderAt = bytes.NewReader(u.small)
 	if u.file != nil {
-		from = u.file
+		from = onDisk{u.store.disk, u.file}
 	}
-	if n, err := from.ReadAt(p, off); n < len(p) {
+	n, err := from.ReadAt(p, off)
+	switch {
+	case n == len(p):
+		return nil
+	case errors.Is(err, io.EOF):
 		return coordinator.ErrInternal(fmt.Errorf("read back an upload: %w", err))
 	}
-	return nil
+	return storageError(fmt.Errorf("read back an upload: %w", err))
 }
 
 // Check renews the lease and answers the refusal that Commit would answer now.
@@ -210,11 +214,13 @@ func (u *upload) publish(info coordinator.PartInfo) error {
 	if u.flushed > 0 { // most of it is on the disk, and the rest takes its turn, too
 		u.store.folder.flush(u.file, u.flushed, u.size)
 	}
-	if err := u.store.folder.publish(u.file, u.name); err != nil {
-		return storageError(err)
+	err := u.store.folder.publish(u.file, u.name)
+	if err == nil {
+		u.published = true
+		err = u.store.folder.sync()
 	}
-	u.published = true
-	if err := syncFolder(u.store.folder.path); err != nil {
+	if err != nil {
+		u.end() // see publish: what failed once must not be tried again
 		return storageError(err)
 	}
 	return nil

@@ -346,3 +346,6 @@ func (r *reference) Health(context.Context) ([]coordinator.Warning, error) { ret
 
 // Close keeps everything, so that opening again finds it: see referenceFactory.
 func (r *reference) Close() error { return nil }
+
+// Alive is always well.
+func (r *reference) Alive() error { return nil }

@@ -158,3 +158,5 @@ func (s *inTurn) RecordRestore(ctx context.Context, job string, restore coordina
 }
 
 func (s *inTurn) Listen(ctx context.Context, wake func(job string)) { s.next().Listen(ctx, wake) }
+
+func (s *inTurn) Alive() error { return s.next().Alive() }

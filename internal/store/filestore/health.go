@@ -1,0 +1,41 @@
+package filestore
+
+import (
+	"context"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
+)
+
+// Alive is nil unless writing has failed in a way that only the next start gets over.
+func (s *Store) Alive() error {
+	if broken := s.committer.broken.Load(); broken != nil {
+		return broken
+	}
+	return nil
+}
+
+// Health reaches for the database. After a failed commit it answers
+// CodeStoreUnavailable until the process starts again.
+func (s *Store) Health(ctx context.Context) ([]coordinator.Warning, error) {
+	if err := s.Alive(); err != nil {
+		return nil, coordinator.ErrStoreUnavailable(err)
+	}
+	return read(ctx, s, func(*step) ([]coordinator.Warning, error) { return s.warnings(), nil })
+}
+
+func (s *Store) warnings() []coordinator.Warning {
+	var warnings []coordinator.Warning
+	if !s.reserve.isHeld() {
+		warnings = append(warnings, coordinator.Warning{
+			Code:   "disk_full",
+			Detail: "The disk of the data directory is or was full, and the room in reserve is used up. Free room with POST /checkpoints/cleanup, or give the disk more; this warning goes when there is room again.",
+		})
+	}
+	if err := s.folder.works(); err != nil {
+		warnings = append(warnings, coordinator.Warning{
+			Code:   "parts_failing",
+			Detail: "Files of parts/ in the data directory cannot be opened or written (" + reasonOf(err) + "), so large parts are refused with 503. Give the server the right to write there, or more open files; this warning goes when it works again.",
+		})
+	}
+	return warnings
+}
