@@ -716,7 +716,8 @@ type ClientInterface interface {
 
 	// GetHealth Liveness
 	//
-	// 200 while the process serves, whatever the store does. Restart the process when it fails.
+	// 200 while the process serves, also while it waits for a store that is away. Restart the process when it fails: 503
+	// says that the storage of this process has failed in a way that only a new start ends.
 	//
 	// Corresponds with GET /healthz (the `GetHealth` operationId).
 	GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2007,7 +2008,8 @@ func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, r
 
 // GetHealth Liveness
 //
-// 200 while the process serves, whatever the store does. Restart the process when it fails.
+// 200 while the process serves, also while it waits for a store that is away. Restart the process when it fails: 503
+// says that the storage of this process has failed in a way that only a new start ends.
 //
 // Corresponds with GET /healthz (the `GetHealth` operationId).
 func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6773,7 +6775,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetHealthWithResponse Liveness
 	//
-	// 200 while the process serves, whatever the store does. Restart the process when it fails.
+	// 200 while the process serves, also while it waits for a store that is away. Restart the process when it fails: 503
+	// says that the storage of this process has failed in a way that only a new start ends.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -12259,6 +12262,11 @@ type GetHealthResponse401Headers struct {
 	WWWAuthenticate string
 }
 
+// GetHealthResponse503Headers the declared response headers of an HTTP 503 response for GetHealth
+type GetHealthResponse503Headers struct {
+	RetryAfter *int
+}
+
 type GetHealthResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12272,8 +12280,12 @@ type GetHealthResponse struct {
 	ApplicationProblemJSON406 *NotAcceptable
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
 	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetHealthResponse401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetHealthResponse503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -12299,6 +12311,11 @@ func (r GetHealthResponse) GetApplicationProblemJSON406() *NotAcceptable {
 // GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
 func (r GetHealthResponse) GetApplicationProblemJSON500() *InternalError {
 	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetHealthResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
 }
 
 // GetBody returns the raw response body bytes
@@ -14839,7 +14856,8 @@ func (c *ClientWithResponses) StreamEventsWithResponse(ctx context.Context, para
 
 // GetHealthWithResponse Liveness
 //
-// 200 while the process serves, whatever the store does. Restart the process when it fails.
+// 200 while the process serves, also while it waits for a store that is away. Restart the process when it fails: 503
+// says that the storage of this process has failed in a way that only a new start ends.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20794,6 +20812,13 @@ func ParseGetHealthResponse(rsp *http.Response) (*GetHealthResponse, error) {
 		}
 		response.ApplicationProblemJSON500 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
 	}
 
 	switch {
@@ -20807,6 +20832,16 @@ func ParseGetHealthResponse(rsp *http.Response) (*GetHealthResponse, error) {
 			headers.WWWAuthenticate = value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetHealthResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil
