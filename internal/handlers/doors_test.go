@@ -286,7 +286,9 @@ func (lame) Alive() error {
 func TestLivenessFailsWhereOnlyANewStartHelps(t *testing.T) {
 	t.Parallel()
 	f := serve(t, setup{store: func(s coordinator.Store) coordinator.Store { return lame{s} }, options: handlers.Options{
-		Ready: func(context.Context) ([]coordinator.Warning, error) { return nil, coordinator.ErrStoreUnavailable(lame{}.Alive()) },
+		Ready: func(context.Context) ([]coordinator.Warning, error) {
+			return nil, coordinator.ErrStoreUnavailable(lame{}.Alive())
+		},
 	}})
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if said := f.do("GET", path, "").refused(coordinator.CodeStoreUnavailable).Detail; !strings.Contains(said, "writing to the data directory has failed. Start the server again") {

@@ -219,10 +219,14 @@ func TestPartsThatCannotBeWrittenAreSaidToBe(t *testing.T) {
 func TestADataDirectoryThatWasReplacedIsNoticed(t *testing.T) {
 	t.Parallel()
 	for what, replace := range map[string]func(dir string) error{
-		"removed":       os.RemoveAll,
-		"moved":         func(dir string) error { return os.Rename(dir, dir+".aside") },
-		"replaced":      func(dir string) error { return errors.Join(os.Rename(dir, dir+".aside"), os.CopyFS(dir, os.DirFS(dir+".aside"))) },
-		"meta.db moved": func(dir string) error { return os.Rename(filepath.Join(dir, "meta.db"), filepath.Join(dir, "meta.old")) },
+		"removed": os.RemoveAll,
+		"moved":   func(dir string) error { return os.Rename(dir, dir+".aside") },
+		"replaced": func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+".aside"), os.CopyFS(dir, os.DirFS(dir+".aside")))
+		},
+		"meta.db moved": func(dir string) error {
+			return os.Rename(filepath.Join(dir, "meta.db"), filepath.Join(dir, "meta.old"))
+		},
 		"meta.db new": func(dir string) error {
 			meta := filepath.Join(dir, "meta.db")
 			whole, err := os.ReadFile(meta)

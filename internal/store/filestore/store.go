@@ -337,4 +337,3 @@ func read[T any](ctx context.Context, s *Store, f func(*step) (T, error)) (T, er
 	}
 	return none, coordinator.ErrInternal(err)
 }
-
