@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +25,9 @@ type Server struct {
 	log      io.Writer
 	settings settings
 	running  *server.Server
-	fronts   []*fault.Front
+
+	mu     sync.Mutex // guards fronts: tests that run in parallel open some on one server
+	fronts []*fault.Front
 }
 
 // reporter is what is needed of a test.
@@ -78,11 +81,15 @@ func (s *Server) Front() *fault.Front {
 	if err != nil {
 		s.t.Fatalf("checkpointtest: %v", err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.fronts = append(s.fronts, front)
 	return front
 }
 
 func (s *Server) closeFronts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, front := range s.fronts {
 		front.Close()
 	}

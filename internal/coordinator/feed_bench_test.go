@@ -48,33 +48,3 @@ func BenchmarkFeedFanOut(b *testing.B) {
 	b.StopTimer()
 	all.Wait()
 }
-
-// BenchmarkLongPolls measures one event from its wake to the last of 10 000 answered polls.
-func BenchmarkLongPolls(b *testing.B) {
-	const waiters = 10_000
-	store := newLogStore()
-	c, _ := running(b, store, coordinator.Options{Pace: coordinator.Pace{Health: time.Hour}})
-	for b.Loop() {
-		b.StopTimer()
-		var answered sync.WaitGroup
-		store.counted("list")
-		for _, task := range tasks(waiters) {
-			answered.Go(func() {
-				if _, err := pendings(b.Context(), c, task); err != nil {
-					b.Error(err)
-				}
-			})
-		}
-		for looked := 0; looked < waiters; looked += store.counted("list") {
-			time.Sleep(time.Millisecond) //nolint:forbidigo // There is no event for "all wait now".
-		}
-		b.StartTimer()
-		store.change(coordinator.DefaultJob, func(j *logJob) { j.trigger() })
-		answered.Wait()
-		b.StopTimer()
-		store.change(coordinator.DefaultJob, func(j *logJob) {
-			*j = logJob{state: j.state, log: j.log, tasks: map[int64][]string{}, acks: map[int64][]coordinator.Ack{}}
-		})
-		b.StartTimer()
-	}
-}

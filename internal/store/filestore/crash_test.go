@@ -139,9 +139,9 @@ func largeContent(id int64) []byte {
 
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	rounds := 10
+	rounds := 5
 	if testing.Short() {
-		rounds = 3
+		rounds = 1
 	}
 	dir := t.TempDir()
 	said := answers{said: map[int64][]string{}, tick: noCheckpoint}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
@@ -140,6 +141,35 @@ func (r *rig) completedTimes(n int) []int64 {
 		ids = append(ids, r.completed().ID)
 	}
 	return ids
+}
+
+// completedAtOnce completes n checkpoints, several at a time: a store joins what comes at once, and
+// does so many more quickly than one after another.
+func (r *rig) completedAtOnce(n int) {
+	r.t.Helper()
+	const callers = 8
+	calls := make(chan coordinator.TriggerCall, n)
+	for range n {
+		calls <- r.triggerCall()
+	}
+	close(calls)
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for call := range calls {
+				triggered, err := r.store.Trigger(r.t.Context(), call)
+				if err == nil {
+					_, err = r.store.Complete(r.t.Context(), coordinator.CompleteCall{
+						Job: r.job, ID: triggered.Checkpoint.ID, Force: true, Retention: r.defaults.Retention, Token: call.Idempotency.Token + "-completed",
+					})
+				}
+				if err != nil {
+					r.t.Errorf("complete one of many: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // aborted makes an aborted checkpoint.

@@ -99,7 +99,7 @@ func testEventLog(t *testing.T, s suite) {
 	s.rule(t, "more events than a page may have are read page by page", func(t *testing.T, r *rig) {
 		r.defaults.Keep = 1
 		n := coordinator.MaxEvents/3 + 10 // triggered, completed, and one deleted
-		r.completedTimes(n)
+		r.completedAtOnce(n)
 		page := r.events(coordinator.EventID{}, coordinator.MaxEvents)
 		equal(t, "events of a full page", len(page.Events), coordinator.MaxEvents)
 		equal(t, "all events", len(r.eventsAfter(coordinator.EventID{})), 3*n-1)

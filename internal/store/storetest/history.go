@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -125,11 +126,17 @@ func testHistory(t *testing.T, s suite) {
 	s.rule(t, "as many samples are kept as the statistics look back on, the newest ones", func(t *testing.T, r *rig) {
 		r.defaults.Keep = 1
 		const more = 3
-		ids := r.completedTimes(coordinator.SamplesKept + more)
+		ids := r.completedTimes(more)
+		r.completedAtOnce(coordinator.SamplesKept - 1)
+		ids = append(ids, r.completed().ID)
 		got := r.history()
 		equal(t, "samples", len(got.Samples), coordinator.SamplesKept)
-		equal(t, "the newest", got.Samples[0].CheckpointID, ids[len(ids)-1])
-		equal(t, "the oldest", got.Samples[len(got.Samples)-1].CheckpointID, ids[more])
+		equal(t, "the newest", got.Samples[0].CheckpointID, ids[more])
+		for _, sample := range got.Samples {
+			if slices.Contains(ids[:more], sample.CheckpointID) {
+				t.Errorf("the sample of %d, one of the first %d, is kept", sample.CheckpointID, more)
+			}
+		}
 		equal(t, "completed", got.Counts.Completed, coordinator.SamplesKept+more)
 	})
 	s.rule(t, "restores are remembered newest first, with the time at which they ended", func(t *testing.T, r *rig) {

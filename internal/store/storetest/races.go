@@ -2,14 +2,30 @@ package storetest
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
-// rounds is how often the callers of each race meet.
-const rounds = 100
+// roundsVariable makes the callers of each race meet more often than in every run.
+const roundsVariable = "CHECKPOINTD_RACE_ROUNDS"
+
+// rounds is how often the callers of each race meet: in every tenth round with a part of several chunks.
+func rounds(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv(roundsVariable)
+	if text == "" {
+		return 30
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q is no number above 0", roundsVariable, text)
+	}
+	return n
+}
 
 // testRaces lets callers meet at one checkpoint. They are meant for the race detector,
 // which sees more than the outcomes that are checked.
@@ -35,7 +51,7 @@ func testRaces(t *testing.T, s suite) {
 	} {
 		s.rule(t, race.sentence, func(t *testing.T, r *rig) {
 			r.defaults.Keep = 3
-			for round := range rounds {
+			for round := range rounds(t) {
 				race.round(t, r, round)
 				if t.Failed() {
 					t.Fatalf("in round %d", round)

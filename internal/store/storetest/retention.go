@@ -90,7 +90,7 @@ func testRetention(t *testing.T, s suite) {
 		equal(t, "completed ones of the other job", len(orders.list(coordinator.ListCall{})), 1)
 	})
 	s.rule(t, "a smaller number takes all that are too many", func(t *testing.T, r *rig) {
-		r.completedTimes(150)
+		r.completedAtOnce(150)
 		r.defaults.Keep = 2
 		ids := r.completedTimes(1)
 		for range 3 {

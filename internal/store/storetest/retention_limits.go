@@ -112,7 +112,7 @@ func testRetentionByAge(t *testing.T, s suite) {
 		}
 	})
 	rule(t, "hundreds of old ones are all gone after a few sweeps", func(t *testing.T, r *rig) {
-		r.completedTimes(250)
+		r.completedAtOnce(250)
 		r.clock.Advance(1001)
 		for range 4 {
 			r.sweep()
