@@ -200,6 +200,7 @@ const (
 	LimitNameLabelValueBytes          LimitName = "labelValueBytes"
 	LimitNameLabels                   LimitName = "labels"
 	LimitNameListLimit                LimitName = "listLimit"
+	LimitNameLists                    LimitName = "lists"
 	LimitNameMaxConcurrentCheckpoints LimitName = "maxConcurrentCheckpoints"
 	LimitNameNesting                  LimitName = "nesting"
 	LimitNameObjectUploadBytes        LimitName = "objectUploadBytes"
@@ -254,6 +255,8 @@ func (e LimitName) Valid() bool {
 	case LimitNameLabels:
 		return true
 	case LimitNameListLimit:
+		return true
+	case LimitNameLists:
 		return true
 	case LimitNameMaxConcurrentCheckpoints:
 		return true
@@ -1410,6 +1413,9 @@ type Limits struct {
 
 	// ClientShare The same for one client, by the name of its token, else by its address.
 	ClientShare int64 `json:"clientShare"`
+
+	// Lists Reads of what may be long (lists, checkpoints, jobs, metrics) that are served at once.
+	Lists int64 `json:"lists"`
 }
 
 // ListCursor Where a list goes on.

@@ -242,7 +242,7 @@ func limitsOf(settings coordinator.Settings, bounds load.Limits) api.Limits {
 		ListLimit: coordinator.MaxListLimit, Labels: coordinator.MaxLabels, LabelNameBytes: coordinator.MaxLabelNameBytes,
 		LabelValueBytes: coordinator.MaxLabelValueBytes, DescriptionBytes: coordinator.MaxDescriptionBytes,
 		ReasonBytes: coordinator.MaxReasonBytes, IdempotencyKeyBytes: coordinator.MaxIdempotencyKeyBytes,
-		Requests: int64(bounds.Requests), HeavyRequests: int64(bounds.HeavyRequests), Uploads: int64(bounds.Uploads),
+		Requests: int64(bounds.Requests), Lists: int64(bounds.Lists), HeavyRequests: int64(bounds.HeavyRequests), Uploads: int64(bounds.Uploads),
 		Restores: int64(bounds.Restores), Streams: int64(bounds.Streams), BufferedBytes: bounds.BufferedBytes,
 		JobShare: int64(bounds.JobShare), ClientShare: int64(bounds.ClientShare),
 	}

@@ -69,6 +69,13 @@ func (s stalled) OpenRestore(ctx context.Context, call coordinator.RestoreCall) 
 	return s.Store.OpenRestore(ctx, call)
 }
 
+func (s stalled) List(ctx context.Context, call coordinator.ListCall) (coordinator.ListResult, error) {
+	if err := s.stall(ctx, call.Job); err != nil {
+		return coordinator.ListResult{}, err
+	}
+	return s.Store.List(ctx, call)
+}
+
 func (s stalled) WriteShared(ctx context.Context, write coordinator.SharedWrite) (coordinator.SharedWritten, error) {
 	if err := s.stall(ctx, write.Job); err != nil {
 		return coordinator.SharedWritten{}, err
@@ -146,6 +153,7 @@ func TestWhatIsMoreThanTheServerTakesAtOnceIsRefusedByClass(t *testing.T) {
 		headers            []string
 	}{
 		{"requests", func(l *load.Limits) { l.Requests = 1 }, "POST", "/checkpoints?job=", "{}", "", nil},
+		{"lists", func(l *load.Limits) { l.Lists = 1 }, "GET", "/checkpoints?job=", "", "", nil},
 		{"heavyRequests", func(l *load.Limits) { l.HeavyRequests = 1 }, "GET", "/checkpoints/0/state?job=", "", "", nil},
 		{"uploads", func(l *load.Limits) { l.Uploads = 1 }, "PUT", "/checkpoints/0/tasks/a/state?job=", "", "", []string{"Content-Type", ndjson}},
 		{"restores", func(l *load.Limits) { l.Restores = 1 }, "GET", "/checkpoints/0/restore?job=", "", "", nil},
@@ -173,8 +181,10 @@ func TestWhatIsMoreThanTheServerTakesAtOnceIsRefusedByClass(t *testing.T) {
 			if problem.Limit == nil || *problem.Limit != c.limit || !strings.Contains(problem.Detail, string(c.limit)+" in GET /limits") {
 				t.Errorf("the problem does not name the limit: %s", a.body)
 			}
-			if c.limit != "requests" {
+			if c.limit != "requests" && c.limit != "lists" {
 				f.do("GET", "/checkpoints", "").want(http.StatusOK)
+			}
+			if c.limit != "requests" {
 				f.do("POST", "/checkpoints/0/acks", `{"taskId":"t"}`).want(http.StatusOK)
 			}
 			f.do("GET", "/healthz", "").want(http.StatusOK)
@@ -379,4 +389,33 @@ func TestUploadsThatDawdleDoNotHoldUpOthers(t *testing.T) {
 		defer connection.Close()
 	}
 	f.do("PUT", "/checkpoints/0/tasks/a/state", strings.Repeat(" ", 300<<10)+`{"key":"k","value":1}`, "Content-Type", ndjson).want(http.StatusOK)
+}
+
+// Whatever an operation answers is counted until its client has read it.
+func TestLongAnswersOfEveryKindAreCountedAsBuffered(t *testing.T) {
+	t.Parallel()
+	f := serveCrowded(t, func(l *load.Limits) { l.BufferedBytes, l.JobShare, l.ClientShare = 1<<20, 100, 100 })
+	labels := make([]string, coordinator.MaxLabels)
+	for i := range labels {
+		labels[i] = fmt.Sprintf(`"label-%d":"%s"`, i, strings.Repeat("x", coordinator.MaxLabelValueBytes))
+	}
+	names := make([]string, 1000)
+	for i := range names {
+		names[i] = fmt.Sprintf(`"%s-%04d"`, strings.Repeat("t", 100), i)
+	}
+	named := `"tasks":[` + strings.Join(names, ",") + `]`
+	path := f.trigger(`{"labels":{` + strings.Join(labels, ",") + `},` + named + `}`)
+	f.do("PUT", "/jobs/named", `{`+named+`}`).want(http.StatusCreated)
+	f.nothingIsHeld()
+	f.occupy("PUT", "/checkpoints/0/state/k?job="+hog, `"`+strings.Repeat("x", 490<<10)+`"`)
+	for _, long := range []string{"/checkpoints", path, path + "/tasks?limit=1000", "/jobs/named"} {
+		f.do("GET", long, "").refused(coordinator.CodeOverloaded)
+	}
+	f.do("PATCH", "/jobs/named", `{"description":"what has happened is told"}`).want(http.StatusOK)
+	f.let()
+	f.nothingIsHeld()
+	for _, long := range []string{"/checkpoints", path, path + "/tasks?limit=1000", "/jobs/named"} {
+		f.do("GET", long, "").want(http.StatusOK)
+	}
+	f.nothingIsHeld()
 }

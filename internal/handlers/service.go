@@ -11,6 +11,7 @@ import (
 
 	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/load"
 )
 
 // GetLimits serves the limits.
@@ -41,6 +42,11 @@ func (s *server) GetReadiness(ctx context.Context, request api.GetReadinessReque
 	answer := api.GetReadiness200JSONResponse{Status: api.ReadinessStatusReady, Warnings: warningsOf(warnings)}
 	if verbose := request.Params.Verbose; verbose != nil && *verbose != api.GetReadinessParamsVerboseFalse {
 		if err := admitVerbose(ctx); err != nil {
+			return nil, err
+		}
+		e := exchangeOf(ctx)
+		e.giveSlot() // it is a list, and no small request any more
+		if err := s.takeSlot(ctx, e, load.List); err != nil {
 			return nil, err
 		}
 		jobs, err := s.coordinator.Jobs(ctx)

@@ -9,6 +9,8 @@ type Class string
 const (
 	// Small ends within moments.
 	Small Class = "small"
+	// List ends within moments, too, and reads what may be long.
+	List Class = "list"
 	// Heavy takes several steps in the store, or megabytes of memory.
 	Heavy Class = "heavy"
 	// Upload and Restore move bytes for as long as their client takes.
@@ -21,11 +23,11 @@ const (
 )
 
 // Classes lists those that are bounded.
-func Classes() []Class { return []Class{Small, Heavy, Upload, Restore, Stream} }
+func Classes() []Class { return []Class{Small, List, Heavy, Upload, Restore, Stream} }
 
 // Limits are what an operator sets. Every number is at least 1.
 type Limits struct {
-	Requests, HeavyRequests, Uploads, Restores, Streams int
+	Requests, Lists, HeavyRequests, Uploads, Restores, Streams int
 	// BufferedBytes is how much memory large bodies, values and answers may take together.
 	BufferedBytes int64
 	// JobShare and ClientShare are the percentages of a bound that one job and one client
@@ -39,7 +41,7 @@ type Limits struct {
 // DefaultLimits are those of a server whose operator says nothing.
 func DefaultLimits() Limits {
 	return Limits{
-		Requests: 2048, HeavyRequests: 16, Uploads: 128, Restores: 512, Streams: 20_000,
+		Requests: 2048, Lists: 32, HeavyRequests: 16, Uploads: 128, Restores: 512, Streams: 20_000,
 		BufferedBytes: 128 << 20, JobShare: 50, ClientShare: 75, Patience: 10 * time.Second,
 	}
 }
@@ -67,6 +69,7 @@ func New(limits Limits) *Load {
 			// They end so soon that taking turns is share enough, and costs those nothing who
 			// need not wait.
 			Small:   newBound(bound{size: int64(limits.Requests), places: 8 * limits.Requests, patience: min(time.Second, limits.Patience)}),
+			List:    shared(int64(limits.Lists), 64*limits.Lists, 2*time.Second),
 			Heavy:   shared(int64(limits.HeavyRequests), 16*limits.HeavyRequests, 2*time.Second),
 			Upload:  shared(int64(limits.Uploads), 8*limits.Uploads, limits.Patience),
 			Restore: shared(int64(limits.Restores), 2*limits.Restores, limits.Patience),

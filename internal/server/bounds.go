@@ -10,6 +10,7 @@ import (
 // They have no zero value that would do: begin with [DefaultBounds].
 type Bounds struct {
 	MaxRequests      int  `default:"2048" help:"Small requests, acknowledgements among them, to serve at once; more wait for a moment, then get 503." placeholder:"N"`
+	MaxLists         int  `default:"32" help:"Reads to serve at once that may be long: lists, checkpoints, jobs, metrics. More wait for a moment, then get 503." placeholder:"N"`
 	MaxHeavyRequests int  `default:"16" help:"Requests to serve at once that take several steps in the store, or much memory." placeholder:"N"`
 	MaxUploads       int  `default:"128" help:"Uploads to take at once." placeholder:"N"`
 	MaxRestores      int  `default:"512" help:"Restores to send at once." placeholder:"N"`
@@ -25,7 +26,7 @@ type Bounds struct {
 func DefaultBounds() Bounds {
 	l := load.DefaultLimits()
 	return Bounds{
-		MaxRequests: l.Requests, MaxHeavyRequests: l.HeavyRequests, MaxUploads: l.Uploads, MaxRestores: l.Restores, MaxStreams: l.Streams,
+		MaxRequests: l.Requests, MaxLists: l.Lists, MaxHeavyRequests: l.HeavyRequests, MaxUploads: l.Uploads, MaxRestores: l.Restores, MaxStreams: l.Streams,
 		MaxBuffered: Size(l.BufferedBytes), MaxConnections: 25_000, MaxHeader: 16 << 10, JobShare: l.JobShare, ClientShare: l.ClientShare,
 	}
 }
@@ -33,6 +34,7 @@ func DefaultBounds() Bounds {
 // Limits are the bounds for package load.
 func (b *Bounds) Limits() load.Limits {
 	l := load.DefaultLimits()
+	l.Lists = b.MaxLists
 	l.Requests, l.HeavyRequests, l.Uploads, l.Restores, l.Streams = b.MaxRequests, b.MaxHeavyRequests, b.MaxUploads, b.MaxRestores, b.MaxStreams
 	l.BufferedBytes, l.JobShare, l.ClientShare = int64(b.MaxBuffered), b.JobShare, b.ClientShare
 	return l
@@ -43,6 +45,7 @@ const mostAtOnce = 10_000_000
 
 func (b *Bounds) validate(fault func(format string, args ...any), number func(flag string, value int, low, high int64)) {
 	number("max-requests", b.MaxRequests, 1, mostAtOnce)
+	number("max-lists", b.MaxLists, 1, mostAtOnce)
 	number("max-heavy-requests", b.MaxHeavyRequests, 1, mostAtOnce)
 	number("max-uploads", b.MaxUploads, 1, mostAtOnce)
 	number("max-restores", b.MaxRestores, 1, mostAtOnce)
@@ -61,6 +64,7 @@ func (b *Bounds) validate(fault func(format string, args ...any), number func(fl
 // MarshalZerologObject writes the bounds to the log.
 func (b *Bounds) MarshalZerologObject(e *zerolog.Event) {
 	e.Int("maxRequests", b.MaxRequests).
+		Int("maxLists", b.MaxLists).
 		Int("maxHeavyRequests", b.MaxHeavyRequests).
 		Int("maxUploads", b.MaxUploads).
 		Int("maxRestores", b.MaxRestores).

@@ -47,16 +47,17 @@ func (s *Store) List(ctx context.Context, call coordinator.ListCall) (coordinato
 		if j == nil {
 			return coordinator.ListResult{}, coordinator.ErrJobNotFound(call.Job)
 		}
-		result := coordinator.ListResult{Next: -1}
+		result, page := coordinator.ListResult{Next: -1}, coordinator.Page{Limit: call.Limit}
 		for c := range j.newestFirst(call.Status, call.Before) {
 			if !c.matches(call, st.now) {
 				continue
 			}
-			if n := len(result.Checkpoints); n == call.Limit {
-				result.Next = result.Checkpoints[n-1].ID
+			view := c.view(st.now)
+			if !page.Takes(view.Size()) {
+				result.Next = result.Checkpoints[len(result.Checkpoints)-1].ID
 				break
 			}
-			result.Checkpoints = append(result.Checkpoints, c.view(st.now))
+			result.Checkpoints = append(result.Checkpoints, view)
 		}
 		return result, nil
 	})

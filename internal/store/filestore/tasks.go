@@ -14,13 +14,14 @@ func (s *Store) Tasks(ctx context.Context, call coordinator.TasksCall) (coordina
 		if err != nil {
 			return coordinator.TasksResult{}, err
 		}
-		result := coordinator.TasksResult{Checkpoint: c.view(st.now)}
+		result, page := coordinator.TasksResult{Checkpoint: c.view(st.now)}, coordinator.Page{Limit: call.Limit}
 		for task := range c.tasks(call.Status, call.After) {
-			if n := len(result.Tasks); n == call.Limit {
-				result.Next = result.Tasks[n-1].TaskID
+			state := c.task(task, result.Checkpoint.Status)
+			if !page.Takes(state.Size()) {
+				result.Next = result.Tasks[len(result.Tasks)-1].TaskID
 				break
 			}
-			result.Tasks = append(result.Tasks, c.task(task, result.Checkpoint.Status))
+			result.Tasks = append(result.Tasks, state)
 		}
 		return result, nil
 	})

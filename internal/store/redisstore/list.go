@@ -18,11 +18,11 @@ func (s *Store) List(ctx context.Context, call coordinator.ListCall) (coordinato
 	if call.Before >= 0 {
 		below = decimal(call.Before)
 	}
-	found := make([]coordinator.Checkpoint, 0, min(call.Limit+1, listLooks))
-	for {
+	result, page := coordinator.ListResult{Next: -1}, coordinator.Page{Limit: call.Limit}
+	for full := false; !full; {
 		// One more than the page holds tells whether there is a next one.
-		wanted := call.Limit + 1 - len(found)
-		r, err := s.run(ctx, listScript, reads, call.Job, string(call.Status), below, wanted, call.NotAckedBy, listLooks)
+		wanted := call.Limit + 1 - len(result.Checkpoints)
+		r, err := s.run(ctx, listScript, reads, call.Job, string(call.Status), below, wanted, call.NotAckedBy, listLooks, coordinator.PageBytes)
 		if err != nil {
 			return coordinator.ListResult{}, err
 		}
@@ -31,20 +31,21 @@ func (s *Store) List(ctx context.Context, call coordinator.ListCall) (coordinato
 		}
 		body := cursor{values: r.body}
 		below = body.text()
-		found = append(found, parseCheckpoints(call.Job, r.now, body.list())...)
+		found := parseCheckpoints(call.Job, r.now, body.list())
 		if body.err != nil {
 			return coordinator.ListResult{}, badReply(listScript.verb, r, body.err)
 		}
-		if below == "" || len(found) > call.Limit {
-			break
+		for i := range found {
+			if full = !page.Takes(found[i].Size()); full {
+				result.Next = result.Checkpoints[len(result.Checkpoints)-1].ID
+				break
+			}
+			result.Checkpoints = append(result.Checkpoints, found[i])
 		}
+		full = full || below == ""
 	}
-	if len(found) > 0 {
-		s.floors.see(call.Job, floor{id: found[0].ID, epoch: found[0].Epoch})
+	if len(result.Checkpoints) > 0 {
+		s.floors.see(call.Job, floor{id: result.Checkpoints[0].ID, epoch: result.Checkpoints[0].Epoch})
 	}
-	if len(found) <= call.Limit {
-		return coordinator.ListResult{Checkpoints: found, Next: -1}, nil
-	}
-	page := found[:call.Limit]
-	return coordinator.ListResult{Checkpoints: page, Next: page[call.Limit-1].ID}, nil
+	return result, nil
 }

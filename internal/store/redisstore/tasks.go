@@ -25,7 +25,7 @@ func (s *Store) Tasks(ctx context.Context, call coordinator.TasksCall) (coordina
 	if err != nil {
 		return coordinator.TasksResult{}, err
 	}
-	result := coordinator.TasksResult{Checkpoint: checkpoint}
+	result, page := coordinator.TasksResult{Checkpoint: checkpoint}, coordinator.Page{Limit: call.Limit}
 	body := cursor{values: r.body[1:]}
 	rows := cursor{values: body.list(), err: body.err}
 	for rows.more() {
@@ -33,8 +33,8 @@ func (s *Store) Tasks(ctx context.Context, call coordinator.TasksCall) (coordina
 		if err != nil {
 			return coordinator.TasksResult{}, badReply(tasksScript.verb, r, err)
 		}
-		if len(result.Tasks) == call.Limit {
-			result.Next = result.Tasks[call.Limit-1].TaskID
+		if !page.Takes(state.Size()) {
+			result.Next = result.Tasks[len(result.Tasks)-1].TaskID
 			break
 		}
 		result.Tasks = append(result.Tasks, state)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
@@ -25,6 +26,28 @@ func testList(t *testing.T, s suite) {
 			r.wantIDs("the list", r.list(coordinator.ListCall{Limit: limit}), ids...)
 		})
 	}
+	s.rule(t, "a page of large items ends early and says what comes next", func(t *testing.T, r *rig) {
+		const value, names = coordinator.MaxLabelValueBytes, coordinator.MaxLabels
+		labels := map[string]string{}
+		for i := range names {
+			labels[fmt.Sprintf("label-%d", i)] = strings.Repeat("x", value)
+		}
+		var want []int64
+		for range coordinator.PageBytes/(names*value) + 3 {
+			want = append(want, r.trigger(func(call *coordinator.TriggerCall) { call.Labels, call.Defaults.MaxConcurrent = labels, 100 }).ID)
+		}
+		slices.Reverse(want)
+		page, err := r.store.List(t.Context(), coordinator.ListCall{Job: r.job, Before: -1, Limit: coordinator.MaxListLimit})
+		r.check("list", err)
+		size := 0
+		for i := range page.Checkpoints {
+			size += page.Checkpoints[i].Size()
+		}
+		if n := len(page.Checkpoints); n == 0 || n >= len(want) || size > coordinator.PageBytes || page.Next != want[n-1] {
+			t.Errorf("the page has %d checkpoints of %d in %d bytes, and the next is below %d", n, len(want), size, page.Next)
+		}
+		r.wantIDs("all pages", r.list(coordinator.ListCall{Limit: coordinator.MaxListLimit}), want...)
+	})
 	s.rule(t, "a page begins below the id given", func(t *testing.T, r *rig) {
 		ids := r.completedTimes(4)
 		page, err := r.store.List(t.Context(), coordinator.ListCall{Job: r.job, Before: ids[2], Limit: 10})

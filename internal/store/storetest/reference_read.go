@@ -60,12 +60,15 @@ func (r *reference) List(_ context.Context, call coordinator.ListCall) (coordina
 	})
 	slices.Reverse(ids)
 	result := coordinator.ListResult{Next: -1}
+	size := 0
 	for i, id := range ids {
-		if i == call.Limit {
+		v := r.view(j.checkpoints[id])
+		size += v.Size()
+		if i == call.Limit || i > 0 && size > coordinator.PageBytes {
 			result.Next = ids[i-1]
 			break
 		}
-		result.Checkpoints = append(result.Checkpoints, r.view(j.checkpoints[id]))
+		result.Checkpoints = append(result.Checkpoints, v)
 	}
 	return result, nil
 }
@@ -78,14 +81,15 @@ func (r *reference) Tasks(_ context.Context, call coordinator.TasksCall) (coordi
 	if err != nil {
 		return coordinator.TasksResult{}, err
 	}
-	result := coordinator.TasksResult{Checkpoint: v}
+	result, size := coordinator.TasksResult{Checkpoint: v}, 0
 	for _, id := range c.tasks() {
 		state := c.task(id, v.Status)
 		if id <= call.After || call.Status != "" && call.Status != state.Status {
 			continue
 		}
-		if len(result.Tasks) == call.Limit {
-			result.Next = result.Tasks[call.Limit-1].TaskID
+		size += state.Size()
+		if n := len(result.Tasks); n == call.Limit || n > 0 && size > coordinator.PageBytes {
+			result.Next = result.Tasks[n-1].TaskID
 			break
 		}
 		result.Tasks = append(result.Tasks, state)

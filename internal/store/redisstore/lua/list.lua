@@ -7,6 +7,7 @@
 -- ARGV[4]  how many to answer at most
 -- ARGV[5]  leave out what this task has acknowledged or may not, "" for nobody
 -- ARGV[6]  how many records to look at, which bounds the run
+-- ARGV[7]  after how many bytes of answer to stop, "" for no matter how many
 --
 -- Body     cursor to go on from ("" at the end), { view, … }. There may be more
 --          whenever the cursor is not "", also when nothing was found.
@@ -15,6 +16,7 @@
 -- Second run: reads only.
 
 local want, below, most, task, looks = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
+local room = tonumber(ARGV[7] or '') or math.huge
 if not find_job() then
   return refuse({ 'job_not_found' })
 end
@@ -73,10 +75,19 @@ local function page(size)
   return ids, math.min(#ids, size)
 end
 
+-- How many bytes the texts of a view have.
+local function size_of(texts)
+  local sum = 0
+  for _, text in ipairs(texts) do
+    sum = sum + (type(text) == 'table' and size_of(text) or #text)
+  end
+  return sum
+end
+
 -- In a large index each id is a walk through memory that nobody has touched for long: where all that
 -- is looked at is wanted, no more of them than that.
 local found, size = {}, filtered and 100 or math.min(most, 100)
-while looks > 0 and #found < most do
+while looks > 0 and #found < most and room > 0 do
   local ids, count = page(math.min(looks, size))
   size = 100
   if count == 0 then
@@ -85,8 +96,10 @@ while looks > 0 and #found < most do
   for i = 1, count do
     looks, below = looks - 1, ids[i]
     if not filtered or wanted(ids[i]) then
-      found[#found + 1] = view(ids[i])
-      if #found == most then
+      local seen = view(ids[i])
+      found[#found + 1] = seen
+      room = room - (seen and size_of(seen) or 0)
+      if #found == most or room <= 0 then
         break
       end
     end
