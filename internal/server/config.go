@@ -52,6 +52,8 @@ type Config struct {
 	DrainDelay   time.Duration `default:"0s" help:"After SIGTERM, how long to serve on with /readyz at 503 before closing the listener." placeholder:"DURATION"`
 	DrainTimeout time.Duration `default:"30s" help:"After that, how long running requests and restores may take to finish." placeholder:"DURATION"`
 
+	MetricsJobs int `default:"100" help:"Jobs that have series of their own in /metrics, the first that the server meets; all others are summed up as the job other (0 to 100000)." placeholder:"N"`
+
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"Least severe level to log (debug, info, warn, error)." placeholder:"LEVEL"`
 	LogFormat string `default:"json" enum:"json,console" help:"Format of the log on standard error (json, console)." placeholder:"FORMAT"`
 	Pprof     string `help:"Serve Go's profiles below /debug/pprof/ on this address; off when empty. They show the inside of the process and ask for no token, so beyond loopback it needs --insecure." placeholder:"HOST:PORT"`
@@ -115,6 +117,7 @@ func (c *Config) Validate() error {
 	duration("checkpoints-max-age", c.CheckpointsMaxAge)
 	duration("drain-timeout", c.DrainTimeout)
 	duration("drain-delay", c.DrainDelay)
+	number("metrics-jobs", c.MetricsJobs, 0, 100_000)
 	c.Bounds.validate(fault, number)
 	if c.MaxPart < 1 {
 		fault("--max-part must be at least 1B")
@@ -188,6 +191,7 @@ func (c *Config) MarshalZerologObject(e *zerolog.Event) {
 		EmbedObject(&c.Bounds).
 		Stringer("drainDelay", c.DrainDelay).
 		Stringer("drainTimeout", c.DrainTimeout).
+		Int("metricsJobs", c.MetricsJobs).
 		Str("logLevel", c.LogLevel).
 		Str("pprof", c.Pprof)
 }

@@ -72,6 +72,7 @@ func (m *metrics) storeCall(operation string, took time.Duration) {
 
 // acknowledged counts an acknowledgement by its outcome, and its latency if it was accepted.
 func (m *metrics) acknowledged(job, outcome string, accepted bool, latencyMs int64) {
+	job = m.jobs.nameOf(job)
 	series := kept(&m.hot.acks, ackKey{job, outcome}, func() ackSeries {
 		series := ackSeries{count: m.acks.WithLabelValues(job, outcome)}
 		if accepted {

@@ -38,6 +38,8 @@ type metrics struct {
 	inFlight          prometheus.Gauge
 
 	hot hotSeries
+	// jobs are those that have series of their own.
+	jobs jobSeries
 }
 
 // Checkpoints take from milliseconds to hours, requests and store calls from tenths of
@@ -47,7 +49,8 @@ var (
 	shortBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
 )
 
-func newMetrics() *metrics {
+// newMetrics makes the metrics of a server that has series of their own for so many jobs.
+func newMetrics(jobs int) *metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(),
@@ -70,6 +73,7 @@ func newMetrics() *metrics {
 	}
 	return &metrics{
 		registry:          registry,
+		jobs:              jobSeries{most: jobs},
 		triggered:         counter("checkpoints_triggered_total", "Checkpoints triggered through this process.", "job"),
 		ended:             counter("checkpoints_ended_total", "Checkpoints that reached a terminal status in this process, by reason (empty when completed).", "job", "status", "reason"),
 		deleted:           counter("checkpoints_deleted_total", "Checkpoints removed by this process: by request, cleanup or retention.", "job", "why"),
@@ -97,6 +101,9 @@ func newMetrics() *metrics {
 // forgetJob drops the series of a job that was deleted, or short-lived jobs would make each
 // scrape larger for ever.
 func (m *metrics) forgetJob(job string) {
+	if !m.jobs.forget(job) {
+		return
+	}
 	labels := prometheus.Labels{"job": job}
 	for _, series := range []interface {
 		DeletePartialMatch(labels prometheus.Labels) int

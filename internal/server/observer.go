@@ -17,7 +17,7 @@ type observer struct {
 var _ coordinator.Observer = (*observer)(nil)
 
 func (o *observer) Triggered(c coordinator.Checkpoint) {
-	o.metrics.triggered.WithLabelValues(c.Job).Inc()
+	o.metrics.triggered.WithLabelValues(o.metrics.jobs.nameOf(c.Job)).Inc()
 	o.log.Info().Str("job", c.Job).Int64("checkpointId", c.ID).Int64("epoch", c.Epoch).
 		Int("requiredTaskAcks", c.RequiredTaskAcks).Msg("checkpoint triggered")
 }
@@ -33,25 +33,25 @@ func (o *observer) Acknowledged(job string, id int64, outcome coordinator.AckOut
 }
 
 func (o *observer) Ended(t coordinator.Transition) {
-	o.metrics.ended.WithLabelValues(t.Job, string(t.Status), string(t.Reason)).Inc()
-	o.metrics.duration.WithLabelValues(t.Job, string(t.Status)).Observe(float64(t.DurationMs) / 1000)
+	o.metrics.ended.WithLabelValues(o.metrics.jobs.nameOf(t.Job), string(t.Status), string(t.Reason)).Inc()
+	o.metrics.duration.WithLabelValues(o.metrics.jobs.nameOf(t.Job), string(t.Status)).Observe(float64(t.DurationMs) / 1000)
 	o.log.Info().Str("job", t.Job).Int64("checkpointId", t.ID).Str("status", string(t.Status)).
 		Str("reason", string(t.Reason)).Int64("durationMs", t.DurationMs).
 		Int("acknowledgedTasks", t.AcknowledgedTasks).Msg("checkpoint ended")
 }
 
 func (o *observer) Deleted(job string, id int64, why coordinator.DeletionReason) {
-	o.metrics.deleted.WithLabelValues(job, string(why)).Inc()
+	o.metrics.deleted.WithLabelValues(o.metrics.jobs.nameOf(job), string(why)).Inc()
 	o.log.Info().Str("job", job).Int64("checkpointId", id).Str("why", string(why)).Msg("checkpoint deleted")
 }
 
 func (o *observer) Damaged(job string, id int64, damage error) {
-	o.metrics.damaged.WithLabelValues(job).Inc()
+	o.metrics.damaged.WithLabelValues(o.metrics.jobs.nameOf(job)).Inc()
 	o.log.Error().Str("job", job).Int64("checkpointId", id).Err(damage).Msg("completed checkpoint is damaged")
 }
 
 func (o *observer) Recovered(job string, r coordinator.RecoverResult) {
-	o.metrics.recoveries.WithLabelValues(job).Inc()
+	o.metrics.recoveries.WithLabelValues(o.metrics.jobs.nameOf(job)).Inc()
 	event := o.log.Info().Str("job", job).Int64("epoch", r.Epoch).Ints64("ended", r.Ended)
 	if r.Checkpoint != nil {
 		event = event.Int64("checkpointId", r.Checkpoint.ID)
@@ -60,13 +60,13 @@ func (o *observer) Recovered(job string, r coordinator.RecoverResult) {
 }
 
 func (o *observer) Restored(job string, id, bytes int64, err error) {
-	o.metrics.restoredBytes.WithLabelValues(job).Add(float64(bytes))
+	o.metrics.restoredBytes.WithLabelValues(o.metrics.jobs.nameOf(job)).Add(float64(bytes))
 	if err != nil {
-		o.metrics.restores.WithLabelValues(job, "broken_off").Inc()
+		o.metrics.restores.WithLabelValues(o.metrics.jobs.nameOf(job), "broken_off").Inc()
 		o.log.Warn().Err(err).Str("job", job).Int64("checkpointId", id).Msg("restore broke off")
 		return
 	}
-	o.metrics.restores.WithLabelValues(job, "finished").Inc()
+	o.metrics.restores.WithLabelValues(o.metrics.jobs.nameOf(job), "finished").Inc()
 }
 
 func (o *observer) StoreCall(operation string, took time.Duration, err error) {

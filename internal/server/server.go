@@ -64,7 +64,7 @@ func New(config Config, logOutput io.Writer) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	metrics := newMetrics()
+	metrics := newMetrics(config.MetricsJobs)
 	observer := &observer{log: log, metrics: metrics}
 	s := &Server{config: config, log: log, metrics: metrics, connections: newConnections(config.MaxConnections, metrics), lookAgain: lookAgain, failed: make(chan struct{}), drained: make(chan struct{})}
 	if err := s.openDoors(); err != nil {
@@ -78,7 +78,7 @@ func New(config Config, logOutput io.Writer) (*Server, error) {
 	s.coordinator = coordinator.New(store, coordinator.Options{
 		Settings: config.Settings(), Observer: observer, Draining: s.drained,
 	})
-	metrics.registry.MustRegister(newJobsCollector(s.coordinator))
+	metrics.registry.MustRegister(newJobsCollector(s.coordinator, &metrics.jobs))
 	bounds := load.New(config.Limits())
 	metrics.registry.MustRegister(newLoadCollector(bounds))
 	api := handlers.New(s.coordinator, handlers.Options{
