@@ -176,6 +176,8 @@ func (c *Coordinator) Get(ctx context.Context, ref Ref) (CheckpointDetail, error
 			return CheckpointDetail{}, unseen
 		}
 		detail, err = get()
+	} else if CodeOf(err) == CodeSnapshotDamaged {
+		_ = c.look(ctx, ref) // so that the observer is told
 	}
 	if err == nil {
 		c.fillDigest(ctx, &detail.Checkpoint)

@@ -201,6 +201,13 @@ func ErrUnsupportedVersion(id int64, version int) *Error {
 	return &Error{Code: CodeUnsupportedVersion, Detail: fmt.Sprintf("Checkpoint %d has snapshot version %d; this server reads up to version %d. Restore it with a newer server.", id, version, SnapshotVersion)}
 }
 
+// ErrInconsistent is for a checkpoint that cannot be understood: the job's indexes have it, and what, such as its
+// record, is missing, not whole, or says something else. Nobody knows then what became of it, so that it is
+// neither completed nor restored, and latest and recovery do not pass it over.
+func ErrInconsistent(id int64, what string, cause error) *Error {
+	return &Error{Code: CodeSnapshotDamaged, Detail: fmt.Sprintf("Checkpoint %d makes no sense as it is stored: %s is missing or not as recorded. It is neither completed nor restored. Look at the store; DELETE /checkpoints/%d takes it away, and latest and recovery then go on with an older one.", id, what, id), CheckpointID: &id, Damage: what, Err: cause}
+}
+
 // ErrSnapshotDamaged is for a part that is not there as it was recorded. The cause is logged.
 func ErrSnapshotDamaged(id int64, what string, cause error) *Error {
 	return &Error{Code: CodeSnapshotDamaged, Detail: fmt.Sprintf("Checkpoint %d cannot be restored: %s is missing or not as recorded. Restore an older completed checkpoint (GET /checkpoints?status=completed) and look at the store.", id, what), CheckpointID: &id, Damage: what, Err: cause}

@@ -47,7 +47,7 @@ func (o *observer) Deleted(job string, id int64, why coordinator.DeletionReason)
 
 func (o *observer) Damaged(job string, id int64, damage error) {
 	o.metrics.damaged.WithLabelValues(o.metrics.jobs.nameOf(job)).Inc()
-	o.log.Error().Str("job", job).Int64("checkpointId", id).Err(damage).Msg("completed checkpoint is damaged")
+	o.log.Error().Str("job", job).Int64("checkpointId", id).Err(damage).Msg("a checkpoint is damaged")
 }
 
 func (o *observer) Recovered(job string, r coordinator.RecoverResult) {

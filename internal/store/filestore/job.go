@@ -184,18 +184,21 @@ func (j *job) latest() *checkpoint {
 	return c
 }
 
-// latestWhole finds the latest completed checkpoint that is not damaged. Where there is none
-// but damaged ones, the refusal names the latest of these.
+// latestWhole finds the latest completed checkpoint that can be restored: neither damaged nor of a version that this
+// server does not read. Where there is none but such ones, the refusal names the latest of these.
 func (j *job) latestWhole() (*checkpoint, error) {
 	refusal := coordinator.ErrNoCompletedCheckpoint(j.name)
 	for k := range descend(child(j.b, bucketCompleted), nil) {
 		c := j.checkpoint(idOf(k))
 		switch {
 		case c == nil:
-		case c.Damage == "":
+		case c.Damage == "" && c.Version <= coordinator.SnapshotVersion:
 			return c, nil
-		case refusal.Code == coordinator.CodeNoCompletedCheckpoint:
+		case refusal.Code != coordinator.CodeNoCompletedCheckpoint:
+		case c.Damage != "":
 			refusal = coordinator.ErrSnapshotDamaged(c.id, c.Damage, nil)
+		default:
+			refusal = coordinator.ErrUnsupportedVersion(c.id, c.Version)
 		}
 	}
 	return nil, refusal

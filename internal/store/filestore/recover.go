@@ -23,7 +23,7 @@ func (s *Store) Recover(ctx context.Context, call coordinator.RecoverCall) (coor
 			}
 		}
 		j := st.makeJob(call.Job)
-		if _, err := j.latestWhole(); coordinator.CodeOf(err) == coordinator.CodeSnapshotDamaged {
+		if _, err := j.latestWhole(); err != nil && coordinator.CodeOf(err) != coordinator.CodeNoCompletedCheckpoint {
 			return coordinator.RecoverResult{}, err
 		}
 		return st.recover(j, call), nil

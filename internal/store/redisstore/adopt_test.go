@@ -151,8 +151,11 @@ func TestRecordsOfTheSeedLibraryAreAdopted(t *testing.T) {
 	for _, id := range []int64{3, 7} {
 		l.same("what is restored", l.restored(s, id), seedLines)
 	}
-	_, err = s.OpenRestore(t.Context(), coordinator.RestoreCall{Ref: l.ref(coordinator.Latest)})
+	_, err = s.OpenRestore(t.Context(), coordinator.RestoreCall{Ref: l.ref(8)})
 	l.refused(err, coordinator.CodeUnsupportedVersion)
+	latest, err := s.Get(t.Context(), l.ref(coordinator.Latest))
+	l.ok(err)
+	l.same("the latest, which passes over a version that nobody reads", latest.ID, int64(7))
 	value, err := s.SharedEntry(t.Context(), l.ref(7), "offsets")
 	l.ok(err)
 	l.same("one value", string(value.Value), `{"0":11,"1":9007199254740993}`)

@@ -95,14 +95,14 @@ func TestCleanupScript(t *testing.T) {
 		l.same("evicted", r.evicted, []int64{0})
 	})
 
-	t.Run("forgets what is not ours, and counts it neither way", func(t *testing.T) {
+	t.Run("removes what did not complete and has no record, leaves what completed, and counts neither", func(t *testing.T) {
 		t.Parallel()
 		l := mixed(t)
 		l.do("DEL", l.keys.record(0), l.keys.record(2))
 		l.do("SET", l.keys.record(2), "foreign")
 		l.same("reply", clean(l, 1, 100, false), []any{ids("3", "4"), ids(), "1", "0"})
 		l.same("the foreign value", l.redis.Get(t.Context(), l.keys.record(2)).Val(), "foreign")
-		l.same("index", l.members(l.keys.index()), []string{"1", "5"})
+		l.same("index", l.members(l.keys.index()), []string{"0", "1", "5"})
 	})
 
 	t.Run("does not know a job of nobody", func(t *testing.T) {

@@ -46,6 +46,10 @@ func storageOf(client redis.UniversalClient, options Options, keysOf func(prefix
 			t.Helper()
 			damagePart(t, client, keysOf(options.KeyPrefix, damage.Job), damage)
 		},
+		Spoil: func(t testing.TB, job string, id int64, kind storetest.SpoilKind) {
+			t.Helper()
+			spoil(t, client, keysOf(options.KeyPrefix, job), id, kind)
+		},
 	}
 }
 
@@ -215,5 +219,31 @@ func damagePart(t testing.TB, client redis.UniversalClient, keys keyspace, damag
 	}
 	if err != nil {
 		t.Fatalf("do the damage: %v", err)
+	}
+}
+
+// spoil makes what is recorded of a checkpoint contradict itself.
+func spoil(t testing.TB, client redis.UniversalClient, keys keyspace, id int64, kind storetest.SpoilKind) {
+	t.Helper()
+	ctx := t.Context()
+	var err error
+	switch kind {
+	case storetest.RecordGone:
+		err = client.Del(ctx, keys.record(id)).Err()
+	case storetest.RecordCut:
+		err = client.HDel(ctx, keys.record(id), "bytes").Err()
+	case storetest.RecordNewer:
+		err = client.HSet(ctx, keys.record(id), "v", "9").Err()
+	case storetest.AckGone:
+		err = client.HDel(ctx, keys.acks(id), "a").Err()
+	case storetest.TotalChanged:
+		err = client.HIncrBy(ctx, keys.record(id), "bytes", 1).Err()
+	case storetest.SharedChanged:
+		err = client.HSet(ctx, keys.state(id), "s", "12").Err()
+	default:
+		t.Fatalf("no way to make it so that %s", kind)
+	}
+	if err != nil {
+		t.Fatalf("spoil a record: %v", err)
 	}
 }

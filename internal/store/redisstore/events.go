@@ -35,7 +35,7 @@ func (s *Store) Events(ctx context.Context, call coordinator.EventsCall) (coordi
 		result.Events = append(result.Events, event)
 	}
 	if views := body.list(); result.Gap {
-		result.Pending = parseCheckpoints(call.Job, r.now, views)
+		result.Pending = s.checkpoints(call.Job, r.now, views)
 	}
 	if err := errors.Join(errPosition, body.err, rows.err); err != nil {
 		return coordinator.EventsResult{}, badReply(eventsScript.verb, r, err)

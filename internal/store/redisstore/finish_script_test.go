@@ -128,7 +128,7 @@ func TestAbortScript(t *testing.T) {
 	t.Run("checks a decline as it does an acknowledgement", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t, "orders")
-		l.record(0, values{"tasks": "names"})
+		l.record(0, values{"tasks": "names", "required": "1"})
 		l.names("names", "a")
 		l.do("HSET", l.keys.attempts(), "a", "7")
 		l.do("HSET", l.keys.job(), "epoch", "2")
@@ -138,7 +138,7 @@ func TestAbortScript(t *testing.T) {
 			l.word(abort(l, 0, "a", "6", "2", "t"), "stale_attempt")
 			l.word(abort(l, 0, "", "0", "1", "t"), "stale_epoch")
 		})
-		l.do("HSET", l.keys.record(0), "status", "completed")
+		l.do("HSET", l.keys.record(0), "status", "completed", "ended", labTime)
 		l.word(abort(l, 0, "a", "7", "2", "t"), "checkpoint_completed")
 	})
 

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -42,7 +43,7 @@ func TestForeignKeysDisturbNothing(t *testing.T) {
 
 	ref := coordinator.Ref{Job: coordinator.DefaultJob}
 	_, err := s.Get(ctx, coordinator.Ref{Job: coordinator.DefaultJob, ID: first.ID})
-	wantCode(t, "get what was overwritten", err, coordinator.CodeCheckpointDeleted)
+	wantCode(t, "get what was overwritten", err, coordinator.CodeSnapshotDamaged)
 	_, err = s.Get(ctx, coordinator.Ref{Job: coordinator.DefaultJob, ID: 0})
 	wantCode(t, "get the seed library's", err, coordinator.CodeCheckpointDeleted)
 	ack := func(id int64) error {
@@ -134,3 +135,52 @@ type failureJournal struct {
 
 // BackgroundFailed counts the report.
 func (j *failureJournal) BackgroundFailed(string, error) { j.n.Add(1) }
+
+// damageJournal notes which checkpoints the observer was told of as damaged.
+type damageJournal struct {
+	coordinator.Silence
+	mu   sync.Mutex
+	told map[int64]int
+}
+
+// Damaged notes the checkpoint.
+func (j *damageJournal) Damaged(_ string, id int64, _ error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.told[id]++
+}
+
+func TestTheObserverIsToldOfEachRecordThatMakesNoSense(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(c *coordinator.Coordinator, id int64) error{
+		"by its id": func(c *coordinator.Coordinator, id int64) error {
+			_, err := c.Get(t.Context(), coordinator.Ref{Job: coordinator.DefaultJob, ID: id})
+			return err
+		},
+		"as the latest": func(c *coordinator.Coordinator, _ int64) error {
+			_, err := c.Get(t.Context(), coordinator.Ref{Job: coordinator.DefaultJob, ID: coordinator.Latest})
+			return err
+		},
+		"to a recovery": func(c *coordinator.Coordinator, _ int64) error {
+			_, err := c.Recover(t.Context(), coordinator.RecoverRequest{Job: coordinator.DefaultJob})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.Options{})
+			journal := &damageJournal{told: map[int64]int{}}
+			s := openObserved(t, server, journal)
+			made := trigger(t, s)
+			_, err := s.Complete(t.Context(), coordinator.CompleteCall{Job: coordinator.DefaultJob, ID: made.ID, Force: true})
+			must(t, err)
+			must(t, server.Client(t).Del(t.Context(), s.keys(coordinator.DefaultJob).record(made.ID)).Err())
+			wantCode(t, name, ask(coordinator.New(s, coordinator.Options{Observer: journal}), made.ID), coordinator.CodeSnapshotDamaged)
+			_, err = s.List(t.Context(), coordinator.ListCall{Job: coordinator.DefaultJob, Before: -1, Limit: 10})
+			must(t, err)
+			if journal.told[made.ID] < 2 {
+				t.Errorf("told %v, want of checkpoint %d by the question and by the list", journal.told, made.ID)
+			}
+		})
+	}
+}

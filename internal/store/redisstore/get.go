@@ -47,7 +47,7 @@ func (s *Store) Get(ctx context.Context, ref coordinator.Ref) (coordinator.Check
 		task, text := rows.text(), rows.text()
 		ack, err := parseAck(task, text, checkpoint.Start)
 		if err != nil {
-			return coordinator.CheckpointDetail{}, badReply(getScript.verb, r, err)
+			return coordinator.CheckpointDetail{}, coordinator.ErrInconsistent(checkpoint.ID, storedAckOf(task), err)
 		}
 		detail.Acks = append(detail.Acks, ack)
 	}

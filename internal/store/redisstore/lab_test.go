@@ -129,6 +129,9 @@ func (l *lab) record(id int64, changed values) {
 		"timeout": "60000", "required": "3", "acked": "0", "tasks": "", "version": "1", "entries": "0", "bytes": "0",
 	}
 	maps.Copy(fields, changed)
+	if fields["status"] != "pending" && fields["ended"] == "" {
+		fields["ended"] = decimal(labTime)
+	}
 	l.do(append([]any{"HSET", l.keys.record(id)}, flat(fields)...)...)
 	l.do("SADD", jobsKey(l.server.Prefix), l.job)
 	next, _ := l.redis.HGet(context.Background(), l.keys.job(), "next").Int64()

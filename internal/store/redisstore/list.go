@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
@@ -31,9 +32,13 @@ func (s *Store) List(ctx context.Context, call coordinator.ListCall) (coordinato
 		}
 		body := cursor{values: r.body}
 		below = body.text()
-		found := parseCheckpoints(call.Job, r.now, body.list())
-		if body.err != nil {
-			return coordinator.ListResult{}, badReply(listScript.verb, r, body.err)
+		found := s.checkpoints(call.Job, r.now, body.list())
+		lost := cursor{values: body.list()}
+		for _, id := range lost.numbers() {
+			s.leaveOut(call.Job, id, errNotAsRecorded)
+		}
+		if err := errors.Join(body.err, lost.err); err != nil {
+			return coordinator.ListResult{}, badReply(listScript.verb, r, err)
 		}
 		for i := range found {
 			if full = !page.Takes(found[i].Size()); full {

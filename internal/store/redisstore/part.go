@@ -56,6 +56,9 @@ func parseAck(task, text string, start int64) (coordinator.Ack, error) {
 	return ack, nil
 }
 
+// storedAckOf is what an error calls the acknowledgement of a task.
+func storedAckOf(task string) string { return fmt.Sprintf("the acknowledgement of task %q", task) }
+
 // bars reads values between vertical bars. The first that is not of the wanted kind is in err.
 type bars struct {
 	values []string

@@ -40,7 +40,7 @@ func TestAStepBackOfTheClockRebasesEverythingPendingOnce(t *testing.T) {
 	l.same("the job's clock", l.field(l.keys.job(), "clock"), decimal(l.now))
 }
 
-func TestRetentionAndTrimmingForgetWhatIsNotOurs(t *testing.T) {
+func TestRetentionLeavesWhatCompletedAndHasNoRecordAndTrimmingRemovesWhatDidNotComplete(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "orders")
 	for id := range int64(3) {
@@ -55,20 +55,21 @@ func TestRetentionAndTrimmingForgetWhatIsNotOurs(t *testing.T) {
 	l.word(l.run(abortScript, 24, "", "0", "", "", "t"), "ok")
 	r := l.word(l.run(sweepScript, "1|0|0", 100), "ok")
 	l.same("evicted", r.evicted, []int64{1})
-	l.same("completed", l.members(l.keys.completed()), []string{"2"})
-	l.same("index", len(l.members(l.keys.index())), 21)
+	l.same("completed", l.members(l.keys.completed()), []string{"0", "2"})
+	l.same("retained", l.members(l.keys.retained()), []string{"2"})
+	l.same("index", len(l.members(l.keys.index())), 22)
 	for _, id := range []int64{0, 3} {
 		l.same("the foreign value", l.redis.Get(t.Context(), l.keys.record(id)).Val(), "foreign")
 	}
 }
 
-func TestTheLatestIsFoundBehindAnyNumberOfBrokenOnes(t *testing.T) {
+func TestTheLatestIsFoundBehindAnyNumberOfDamagedOnes(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "orders")
-	l.record(0, values{"status": "completed"})
-	for id := range 250 {
-		l.do("ZADD", l.keys.completed(), id+1, id+1)
+	for id := range int64(250) {
+		l.record(id, values{"status": "completed", "damage": "the shared state"})
 	}
+	l.do("HDEL", l.keys.record(0), "damage")
 	l.same("latest", l.jobState().LatestID, int64(0))
 }
 

@@ -41,6 +41,13 @@ func TestGetScript(t *testing.T) {
 	// The newest of the index is somebody else's by now.
 	l.do("DEL", l.keys.record(2))
 	l.do("SET", l.keys.record(2), "foreign")
+	l.unchanged(func() {
+		for _, ref := range []string{"latest", "2"} {
+			l.same("what makes no sense, by "+ref, l.word(l.run(getScript, ref, 3), "inconsistent").body, []any{"2", "the record"})
+		}
+	})
+	l.word(l.run(deleteScript, 2, "0", "0", 0), "ok")
+	l.same("the foreign value", l.redis.Get(t.Context(), l.keys.record(2)).Val(), "foreign")
 	for _, task := range []string{"é", "b", "a", "B"} {
 		l.ack(1, task, "7", storedPart{})
 	}

@@ -98,15 +98,40 @@ func deriveStatus(cp *coordinator.Checkpoint, f *fields) {
 	}
 }
 
-// parseCheckpoints reads views and passes over those that are not readable as ours.
-func parseCheckpoints(job string, now int64, views []any) []coordinator.Checkpoint {
+// checkpoints reads views. Those that are not whole are left out of what is found, and the observer is told.
+func (s *Store) checkpoints(job string, now int64, views []any) []coordinator.Checkpoint {
+	return parseCheckpoints(job, now, views, func(id int64, err error) { s.leaveOut(job, id, err) })
+}
+
+func parseCheckpoints(job string, now int64, views []any, notWhole func(id int64, err error)) []coordinator.Checkpoint {
 	found := make([]coordinator.Checkpoint, 0, len(views))
 	for _, view := range views {
-		if cp, err := parseCheckpoint(job, now, view); err == nil {
-			found = append(found, cp)
+		cp, err := parseCheckpoint(job, now, view)
+		if err != nil {
+			notWhole(idOf(view), err)
+			continue
 		}
+		found = append(found, cp)
 	}
 	return found
+}
+
+// leaveOut tells the observer of a checkpoint that a list lacks since its record makes no sense, once in the
+// life of the process: lists are asked for again and again.
+func (s *Store) leaveOut(job string, id int64, cause error) {
+	if _, before := s.leftOut.LoadOrStore(job+" "+strconv.FormatInt(id, 10), true); !before {
+		s.observer.Damaged(job, id, coordinator.ErrInconsistent(id, theRecord, cause))
+	}
+}
+
+// theRecord is what scripts call the hash of a checkpoint.
+const theRecord = "the record"
+
+// idOf is the id that a view begins with.
+func idOf(view any) int64 {
+	values, _ := view.([]any)
+	c := cursor{values: values}
+	return c.number()
 }
 
 // checkpoint reads the one view that a reply's body begins with, and raises the job's
@@ -117,7 +142,7 @@ func (s *Store) checkpoint(verb, job string, r reply) (coordinator.Checkpoint, e
 	}
 	cp, err := parseCheckpoint(job, r.now, r.body[0])
 	if err != nil {
-		return coordinator.Checkpoint{}, badReply(verb, r, err)
+		return coordinator.Checkpoint{}, coordinator.ErrInconsistent(idOf(r.body[0]), theRecord, err)
 	}
 	s.floors.see(job, floor{id: cp.ID, epoch: cp.Epoch})
 	return cp, nil

@@ -56,7 +56,7 @@ func (s *Store) recovered(call coordinator.RecoverCall, r reply) (coordinator.Re
 	if len(found) > 0 {
 		checkpoint, err := parseCheckpoint(call.Job, r.now, found[0])
 		if err != nil {
-			return coordinator.RecoverResult{}, badReply(recoverScript.verb, r, err)
+			return coordinator.RecoverResult{}, coordinator.ErrInconsistent(idOf(found[0]), theRecord, err)
 		}
 		result.Checkpoint = &checkpoint
 		s.floors.see(call.Job, floor{id: checkpoint.ID})

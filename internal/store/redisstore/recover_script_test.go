@@ -65,6 +65,8 @@ func TestRecoverScript(t *testing.T) {
 		l.same("the lease starts anew", l.redis.ZScore(t.Context(), l.keys.leases(0), "recover:1").Val(), float64(l.now+600_000))
 		l.unchanged(func() { l.word(restart(l, "crash 1", "t2", "other"), "idempotency_key_reused") })
 		l.do("DEL", l.keys.record(0))
+		l.unchanged(func() { l.word(restart(l, "crash 1", "t2", "f"), "inconsistent") })
+		l.word(l.run(deleteScript, 0, "0", "0", 0), "ok")
 		r = l.word(restart(l, "crash 1", "t2", "f"), "idempotency_target_deleted")
 		l.same("the deleted id", r.body, []any{"0"})
 		r = l.word(restart(l, "crash 2", "t3", "f"), "ok")
@@ -129,8 +131,8 @@ func TestJobStateScript(t *testing.T) {
 	}
 	l.same("state", l.jobState(), want)
 	l.do("SET", l.keys.record(1), "foreign")
-	want.LatestID, want.LatestAt = 0, 17
-	l.same("state without the foreign one", l.jobState(), want)
+	want.LatestID, want.LatestAt = -1, 0
+	l.same("state where nobody knows which is the latest", l.jobState(), want)
 	l.do("HSET", l.keys.job(), "gone", "1")
 	l.word(l.run(jobStateScript), "job_not_found")
 

@@ -66,7 +66,7 @@ func FuzzReplies(f *testing.F) {
 			if refused := parseRefusal("j", 7, r.word, &c); refused != nil && !slices.Contains(coordinator.Codes(), refused.Code) {
 				t.Errorf("%q is the refusal %v", text, refused)
 			}
-			parseCheckpoints("j", r.now, r.body)
+			parseCheckpoints("j", r.now, r.body, func(int64, error) {})
 		} else if coordinator.CodeOf(err) != coordinator.CodeInternal {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -182,6 +182,10 @@ func parseRefusal(job string, id int64, word string, c *cursor) *coordinator.Err
 		return coordinator.ErrPinned(id)
 	case wordDamaged:
 		return coordinator.ErrSnapshotDamaged(c.number(), c.text(), errNotAsRecorded)
+	case wordInconsistent:
+		return coordinator.ErrInconsistent(c.number(), c.text(), errNotAsRecorded)
+	case coordinator.CodeUnsupportedVersion:
+		return coordinator.ErrUnsupportedVersion(c.number(), int(c.number()))
 	default:
 		return nil
 	}

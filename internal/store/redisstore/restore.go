@@ -20,8 +20,12 @@ var (
 	saveDigestScript   = newScript("save_digest", findPreludes)
 )
 
-// wordDamaged is a script's word for what is not there as it was recorded.
-const wordDamaged = "damaged"
+// Words of scripts for what is not there as it was recorded. A completed checkpoint that is damaged has a whole
+// record. Of one that is inconsistent the record is gone, is not whole, or says something else than the lists do.
+const (
+	wordDamaged      = "damaged"
+	wordInconsistent = "inconsistent"
+)
 
 // restore is an open restore. It reads chunks one by one as it is asked to, and the
 // shared state once, when its bytes or its digest are first needed.
@@ -73,16 +77,11 @@ func (s *Store) OpenRestore(ctx context.Context, call coordinator.RestoreCall) (
 
 // restoreRefusal reads the refusals of the scripts that read snapshots.
 func restoreRefusal(verb string, ref coordinator.Ref, r reply) error {
-	body := cursor{values: r.body}
-	var err error
-	switch r.word {
-	case string(coordinator.CodeCheckpointNotCompleted):
-		err = coordinator.ErrNotCompleted(body.number(), coordinator.Status(body.text()))
-	case string(coordinator.CodeUnsupportedVersion):
-		err = coordinator.ErrUnsupportedVersion(body.number(), int(body.number()))
-	default:
+	if r.word != string(coordinator.CodeCheckpointNotCompleted) {
 		return refusal(verb, ref.Job, ref.ID, r)
 	}
+	body := cursor{values: r.body}
+	err := coordinator.ErrNotCompleted(body.number(), coordinator.Status(body.text()))
 	if body.err != nil {
 		return badReply(verb, r, body.err)
 	}

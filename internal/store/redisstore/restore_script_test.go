@@ -52,7 +52,7 @@ func TestOpenRestoreScript(t *testing.T) {
 			r = l.word(open(l, 8, 60_000), "damaged")
 			l.same("arguments", r.body, []any{"8", "the shared state"})
 			r = l.word(open(l, 9, 60_000), "damaged")
-			l.same("arguments", r.body, []any{"9", "the list of acknowledgements"})
+			l.same("arguments", r.body, []any{"9", "the order of acknowledgements"})
 		})
 		l.do("SET", l.keys.state(8), "foreign")
 		l.word(open(l, 8, 60_000), "damaged")
@@ -69,6 +69,8 @@ func TestRenewLeaseScript(t *testing.T) {
 		l.same("lease", l.redis.ZScore(t.Context(), l.keys.leases(7), "lease").Val(), float64(labTime+60_000))
 	}
 	l.do("DEL", l.keys.record(7))
+	l.word(l.run(renewLeaseScript, 7, "lease", 60_000), "inconsistent")
+	l.word(l.run(deleteScript, 7, "0", "0", 0), "ok")
 	l.word(l.run(renewLeaseScript, 7, "lease", 60_000), "checkpoint_deleted")
 }
 

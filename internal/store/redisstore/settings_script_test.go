@@ -121,7 +121,7 @@ func TestDeleteJobScript(t *testing.T) {
 		})
 		l.same("it is there", l.jobState().Configured, true)
 		r = l.word(remove(l, "two", true, 2), "ok")
-		l.same("second step", r.body, []any{"0", []any{"2"}})
+		l.same("second step", r.body, []any{"0", []any{"2", "3"}})
 		l.word(l.run(jobStateScript), "job_not_found")
 		l.same("the job", l.redis.HGetAll(t.Context(), l.keys.job()).Val(), map[string]string{
 			"next": "3", "epoch": "0", "srev": "2", "gone": "1", "okid": "0", "runid": "r", "clock": decimal(labTime), "ts": decimal(labTime),

@@ -95,6 +95,6 @@ func TestWhoeverReadsTasksPutsThemInOrder(t *testing.T) {
 		l.record(0, values{})
 		l.ack(0, "a", "0", storedPart{})
 		l.do("SET", l.keys.unsorted(0), "foreign")
-		l.unchanged(func() { l.word(l.run(getScript, 0, 2), "ok") })
+		l.unchanged(func() { l.word(l.run(getScript, 0, 2), "inconsistent") })
 	})
 }

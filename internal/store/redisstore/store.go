@@ -56,6 +56,8 @@ type Store struct {
 	health      health
 	acks        coalescer
 	bulks       chan struct{}
+	// leftOut has those that lists left out and the observer was told of, see leaveOut.
+	leftOut sync.Map
 }
 
 // A call is given callBudget in all, retries included, and one second more for every

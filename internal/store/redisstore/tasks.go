@@ -29,9 +29,10 @@ func (s *Store) Tasks(ctx context.Context, call coordinator.TasksCall) (coordina
 	body := cursor{values: r.body[1:]}
 	rows := cursor{values: body.list(), err: body.err}
 	for rows.more() {
-		state, err := taskState(rows.text(), rows.text(), rows.text(), &checkpoint)
+		task := rows.text()
+		state, err := taskState(task, rows.text(), rows.text(), &checkpoint)
 		if err != nil {
-			return coordinator.TasksResult{}, badReply(tasksScript.verb, r, err)
+			return coordinator.TasksResult{}, coordinator.ErrInconsistent(checkpoint.ID, storedAckOf(task), err)
 		}
 		if !page.Takes(state.Size()) {
 			result.Next = result.Tasks[len(result.Tasks)-1].TaskID
@@ -66,7 +67,7 @@ func (s *Store) Task(ctx context.Context, ref coordinator.Ref, taskID string) (c
 	body := cursor{values: r.body[1:]}
 	state, err := taskState(taskID, body.text(), body.text(), &checkpoint)
 	if err != nil {
-		return coordinator.TaskState{}, badReply(taskScript.verb, r, err)
+		return coordinator.TaskState{}, coordinator.ErrInconsistent(checkpoint.ID, storedAckOf(taskID), err)
 	}
 	return state, nil
 }

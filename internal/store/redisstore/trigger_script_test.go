@@ -206,6 +206,8 @@ func TestTriggerScriptRepeated(t *testing.T) {
 		t.Errorf("after a use the record of repeats lives %v more, want a day", left)
 	}
 	l.do("DEL", l.keys.record(0))
+	l.word(l.run(triggerScript, args.list()...), "inconsistent")
+	l.word(l.run(deleteScript, 0, "0", "0", 0), "ok")
 	r := l.word(l.run(triggerScript, args.list()...), "idempotency_target_deleted")
 	l.same("the deleted id", r.body, []any{"0"})
 }

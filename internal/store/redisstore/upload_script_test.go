@@ -73,7 +73,7 @@ func TestUploadRefusals(t *testing.T) {
 			if name != "begin_upload" {
 				l.word(judge(l, sender("b")), "upload_lost")
 			}
-			l.do("HSET", l.keys.record(7), "status", "completed")
+			l.do("HSET", l.keys.record(7), "status", "completed", "ended", labTime)
 			l.word(judge(l, sender("a")), "checkpoint_completed")
 			l.ack(7, "a", "4", piece("older", 1))
 			r = l.word(judge(l, sender("a")), "ack_conflict")
@@ -154,7 +154,7 @@ func TestCommitUploadScript(t *testing.T) {
 		l.same("bytes of the snapshot", l.field(l.keys.record(7), "bytes"), "0")
 
 		// The second run comes when the checkpoint has ended meanwhile.
-		l.do("HSET", l.keys.record(7), "status", "completed")
+		l.do("HSET", l.keys.record(7), "status", "completed", "ended", l.now)
 		l.unchanged(func() { l.word(l.commit("a", 1, 3, false), "ok") })
 	})
 
@@ -162,6 +162,7 @@ func TestCommitUploadScript(t *testing.T) {
 		t.Parallel()
 		l := uploadLab(t)
 		l.do("HSET", l.keys.record(7), "required", "1")
+		l.do("ZREM", l.keys.tasks("named"), "b", "c")
 		l.upload(7, "a", piece("older", 2))
 		l.begin(beginUploadScript, sender("a"))
 		l.chunk(0, "abc")

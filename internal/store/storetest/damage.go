@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,6 +21,33 @@ func (r *rig) repair(id int64) {
 	r.t.Helper()
 	_, err := r.store.Update(r.t.Context(), coordinator.UpdateCall{Job: r.job, ID: id, Repaired: true})
 	r.check("update", err)
+}
+
+// spoil makes the records of a checkpoint contradict themselves between two runs of the servers.
+func (r *rig) spoil(id int64, kind SpoilKind) {
+	r.t.Helper()
+	if r.storage.Spoil == nil {
+		r.t.Skip("this storage offers no way to spoil a record")
+	}
+	r.betweenRuns(func() { r.storage.Spoil(r.t, r.job, id, kind) })
+}
+
+// asked asks for a completed checkpoint in the ways by which fleets and operators do, changing nothing.
+func (r *rig) asked(id int64) map[string]error {
+	ctx := r.t.Context()
+	found := map[string]error{}
+	for name, id := range map[string]int64{"by its id": id, "as the latest": coordinator.Latest} {
+		_, found["get "+name] = r.store.Get(ctx, r.ref(id))
+		_, found["restore "+name] = r.store.OpenRestore(ctx, r.restoreCall(id))
+		_, found["shared state "+name] = r.store.SharedState(ctx, r.ref(id))
+		_, found["task "+name] = r.store.Task(ctx, r.ref(id), "a")
+		_, found["tasks "+name] = r.store.Tasks(ctx, coordinator.TasksCall{Ref: r.ref(id), Limit: 9})
+	}
+	_, found["recover"] = r.store.Recover(ctx, r.recoverCall(""))
+	_, found["acknowledge"] = r.store.Acknowledge(ctx, r.ackCall(id, item("a")))
+	_, found["complete"] = r.store.Complete(ctx, r.completeCall(id, true))
+	_, found["update"] = r.store.Update(ctx, coordinator.UpdateCall{Job: r.job, ID: id, Pinned: new(true)})
+	return found
 }
 
 func testDamage(t *testing.T, s suite) {
@@ -117,6 +145,98 @@ func testDamage(t *testing.T, s suite) {
 		}
 		r.check("in a job that does not exist", r.store.MarkDamaged(t.Context(), coordinator.DamageCall{Job: "nobody", What: lacks}))
 	})
+	for _, kind := range []SpoilKind{RecordGone, RecordCut, RecordNewer} {
+		s.rule(t, "a completed checkpoint is told as damaged, by its id, as the latest and to a recovery, where "+string(kind), func(t *testing.T, r *rig) {
+			older, lost := r.completed(), r.trigger(requires(1))
+			r.shared(lost.ID, "s", "1")
+			r.uploadAndAck(lost.ID, "a", bigPart("a", 2*coordinator.ChunkBytes))
+			epoch := r.state().Epoch
+			r.spoil(lost.ID, kind)
+			for what, err := range r.asked(lost.ID) {
+				refused, is := errors.AsType[*coordinator.Error](err)
+				if !is || refused.Code != coordinator.CodeSnapshotDamaged || refused.CheckpointID == nil || *refused.CheckpointID != lost.ID {
+					t.Errorf("%s: %v, want snapshot_damaged of checkpoint %d", what, err, lost.ID)
+				}
+			}
+			equal(t, "the epoch", r.state().Epoch, epoch)
+			r.wantIDs("the list", r.list(coordinator.ListCall{Status: coordinator.StatusCompleted}), older.ID)
+			r.sweep()
+			r.getRefused(coordinator.CodeSnapshotDamaged, lost.ID)
+			r.delete(lost.ID)
+			r.getRefused(coordinator.CodeCheckpointDeleted, lost.ID)
+			equal(t, "the latest after its deletion", r.get(coordinator.Latest).ID, older.ID)
+			equal(t, "where a fleet goes on", r.recover("").Checkpoint.ID, older.ID)
+		})
+		s.rule(t, "the deletion of a job leaves nothing of a checkpoint of which "+string(kind), func(t *testing.T, r *rig) {
+			r = r.in("orders")
+			for _, c := range []coordinator.Checkpoint{r.trigger(requires(1)), r.trigger(requires(2))} {
+				r.uploadAndAck(c.ID, "a", bigPart("a", 2*coordinator.ChunkBytes))
+				r.spoil(c.ID, kind)
+			}
+			r.deleteJob(true)
+		})
+		s.rule(t, "a pending checkpoint is neither acknowledged nor completed, and goes at its deadline, where "+string(kind), func(t *testing.T, r *rig) {
+			c := r.trigger(requires(2))
+			r.accept(c.ID, "a", with(part("a", "k", "1")))
+			r.spoil(c.ID, kind)
+			_, err := r.store.Acknowledge(t.Context(), r.ackCall(c.ID, item("b")))
+			r.refused(err, coordinator.CodeSnapshotDamaged)
+			_, err = r.store.Complete(t.Context(), r.completeCall(c.ID, true))
+			r.refused(err, coordinator.CodeSnapshotDamaged)
+			r.clock.Advance(ms(leasesOver))
+			r.sweep()
+			equal(t, "pending", r.jobState().Pending, 0)
+			r.delete(c.ID)
+		})
+	}
+	s.rule(t, "a checkpoint never completes with another list of acknowledgements than it counts", func(t *testing.T, r *rig) {
+		ack := func(id int64, tasks ...string) coordinator.Code {
+			call := r.ackCall(id)
+			for _, task := range tasks {
+				call.Items = append(call.Items, item(task))
+			}
+			_, err := r.store.Acknowledge(t.Context(), call)
+			return coordinator.CodeOf(err)
+		}
+		for what, end := range map[string]func(id int64) coordinator.Code{
+			"the last acknowledgement": func(id int64) coordinator.Code { return ack(id, "c") },
+			"again, and the last":      func(id int64) coordinator.Code { return ack(id, "a", "c") },
+			"by hand": func(id int64) coordinator.Code {
+				_, err := r.store.Complete(t.Context(), r.completeCall(id, true))
+				return coordinator.CodeOf(err)
+			},
+			"an upload": func(id int64) coordinator.Code {
+				p := part("c", "k", "1")
+				return r.commitCode(r.begin(id, "c", p), p, true)
+			},
+		} {
+			c := r.trigger(requires(3))
+			r.accept(c.ID, "a")
+			r.accept(c.ID, "b")
+			r.spoil(c.ID, AckGone)
+			if code := end(c.ID); code != coordinator.CodeSnapshotDamaged {
+				t.Errorf("%s: %q, want snapshot_damaged", what, code)
+			}
+			r.getRefused(coordinator.CodeSnapshotDamaged, c.ID)
+			r.getRefused(coordinator.CodeNoCompletedCheckpoint, coordinator.Latest)
+			r.delete(c.ID)
+		}
+	})
+	for _, kind := range []SpoilKind{TotalChanged, AckGone} {
+		s.rule(t, "a restore is refused, and never less or other than was acknowledged, where "+string(kind), func(t *testing.T, r *rig) {
+			c := r.trigger(requires(2))
+			r.tolerant = true
+			r.shared(c.ID, "s", "11", "t", `"x"`)
+			r.accept(c.ID, "a", with(part("a", "k", "1")))
+			r.accept(c.ID, "b", with(part("b", "k", "2")))
+			r.spoil(c.ID, kind)
+			source, err := r.store.OpenRestore(t.Context(), r.restoreCall(c.ID))
+			if err == nil {
+				_, err = r.read(source, 0, 0, 9)
+			}
+			r.refused(err, coordinator.CodeSnapshotDamaged)
+		})
+	}
 	for verb, ask := range map[string]func(*coordinator.Coordinator, *rig) (int64, error){
 		"restore": func(c *coordinator.Coordinator, r *rig) (int64, error) {
 			restore, err := c.OpenRestore(r.t.Context(), coordinator.RestoreRequest{Ref: r.ref(coordinator.Latest)})

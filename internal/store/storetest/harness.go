@@ -45,7 +45,28 @@ type Storage struct {
 	// Damage falsifies what is stored behind the store's back. It is called while no
 	// handle is open. Nil leaves the tests of damage out, which the log tells.
 	Damage func(t testing.TB, damage Damage)
+	// Spoil makes what is recorded of a checkpoint contradict itself, behind the store's back. It is called while no
+	// handle is open. Nil leaves the tests of that out, which the log tells.
+	Spoil func(t testing.TB, job string, id int64, kind SpoilKind)
 }
+
+// SpoilKind is what of a checkpoint's records is spoiled. The job's indexes stay as they are.
+type SpoilKind string
+
+const (
+	// RecordGone takes the record away.
+	RecordGone SpoilKind = "its record is gone"
+	// RecordCut takes a field of the record away that every record has.
+	RecordCut SpoilKind = "a field of its record is gone"
+	// RecordNewer makes the record one of a later format.
+	RecordNewer SpoilKind = "its record has a later format"
+	// AckGone takes one acknowledgement out of the list and leaves the count.
+	AckGone SpoilKind = "an acknowledgement is gone"
+	// TotalChanged makes another number of the bytes of the whole snapshot.
+	TotalChanged SpoilKind = "the total is another"
+	// SharedChanged makes another value of the same length of a shared entry.
+	SharedChanged SpoilKind = "a shared value is another"
+)
 
 // Options are what a handle must be opened with.
 type Options struct {

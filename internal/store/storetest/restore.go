@@ -277,22 +277,29 @@ func testRestoreLease(t *testing.T, s suite) {
 }
 
 func testRestoreDamage(t *testing.T, s suite) {
-	s.rule(t, "a snapshot of a newer version is refused, and is what it was otherwise", func(t *testing.T, r *rig) {
+	s.rule(t, "a snapshot of a newer version is refused, and latest and recovery pass it over", func(t *testing.T, r *rig) {
 		if r.storage.Damage == nil {
 			t.Skip("this storage offers no way to change a record")
 		}
-		c := r.completed()
+		older, c := r.completed(), r.completed()
 		r.betweenRuns(func() {
 			r.storage.Damage(t, Damage{Job: r.job, ID: c.ID, TaskID: "task-1", Kind: NewerVersion})
 		})
-		for _, id := range []int64{c.ID, coordinator.Latest} {
-			_, err := r.store.OpenRestore(t.Context(), r.restoreCall(id))
-			r.refused(err, coordinator.CodeUnsupportedVersion)
-		}
-		got := r.get(coordinator.Latest)
-		equal(t, "latest", got.ID, c.ID)
-		equal(t, "version", got.SnapshotVersion, 2)
-		r.wantIDs("deleted, so that the refused restore left no lease", r.cleanup(0).Deleted, c.ID)
+		_, err := r.store.OpenRestore(t.Context(), r.restoreCall(c.ID))
+		r.refused(err, coordinator.CodeUnsupportedVersion)
+		equal(t, "version", r.get(c.ID).SnapshotVersion, 2)
+		equal(t, "latest", r.get(coordinator.Latest).ID, older.ID)
+		equal(t, "what latest restores", r.openRestore(r.restoreCall(coordinator.Latest)).Checkpoint().ID, older.ID)
+		equal(t, "where a fleet goes on", r.recover("").Checkpoint.ID, older.ID)
+		r.delete(older.ID)
+		r.getRefused(coordinator.CodeUnsupportedVersion, coordinator.Latest)
+		_, err = r.store.OpenRestore(t.Context(), r.restoreCall(coordinator.Latest))
+		r.refused(err, coordinator.CodeUnsupportedVersion)
+		before := r.state().Epoch
+		_, err = r.store.Recover(t.Context(), r.recoverCall(""))
+		r.refused(err, coordinator.CodeUnsupportedVersion)
+		equal(t, "epoch", r.state().Epoch, before)
+		r.wantIDs("deleted, so that the refused restores left no lease", r.cleanup(0).Deleted, c.ID)
 	})
 	for _, damage := range []struct {
 		what string

@@ -34,7 +34,7 @@ if rec.status == 'aborted' and rec.token == token then
   report_end(before, id, rec, reason)
   return answer('ok', { view(id) })
 end
-local refusal = check_sender(job, rec, task, epoch, attempt)
+local refusal = check_sender(job, id, rec, task, epoch, attempt)
 if refusal then
   return refuse(refusal)
 end

@@ -15,6 +15,8 @@
 --
 -- Body     see outcomes in prelude_judge.lua
 -- Refusals job_not_found, checkpoint_not_found, checkpoint_deleted (with next steps)
+--          inconsistent: id, what makes no sense; where the record counts other acknowledgements than are listed
+--          when the last one comes, or is not whole
 -- Second run: see prelude_ack.lua; where a bulk was accepted in part, or the checkpoint went in
 --          the same step, the kept answer.
 
@@ -31,6 +33,10 @@ end
 
 settle(id, rec)
 plan = plan or judge_items(id, rec, job.epoch, call)
+local contradiction = contradicts(id, rec, plan)
+if contradiction then
+  return refuse(contradiction)
+end
 local reply = answer('ok', acknowledge_items(id, rec, call, plan, limits))
 -- What was refused or a duplicate was so at its place in the order, which is over.
 if removed[id] or plan.accepted > 0 and plan.accepted < call.n then

@@ -36,7 +36,15 @@ table.sort(uncompleted, function(a, b)
 end)
 
 local kept = #uncompleted + redis.call('ZCARD', base .. 'retained')
-local latest = keep > 0 and latest_completed()
+-- Also where a newer one makes no sense, so that nobody can say that it is not the latest.
+local latest
+for _, id in ipairs(keep > 0 and redis.call('ZREVRANGE', base .. 'retained', 0, 999) or {}) do
+  local rec = read_record(id)
+  if rec and rec.version <= RESTORABLE then
+    latest = id
+    break
+  end
+end
 local going, skipped, more = {}, {}, false
 
 -- Decides over one candidate; true ends the walk.
@@ -47,8 +55,11 @@ local function consider(id)
   local rec = read_record(id)
   if not rec then
     kept = kept - 1
-    if not dry then
-      ends.forget(id)
+    local left = not dry and ends.remnant(id)
+    if left and left.status ~= 'completed' then
+      ends.evict(id, left, 'evicted', 'cleanup')
+    elseif not dry then
+      ends.pass_over(id)
     end
   elseif ends.leased(id) then
     skipped[#skipped + 1] = id

@@ -19,7 +19,7 @@
 --
 -- Body     nothing; with ARGV[12] the outcomes of prelude_judge.lua, of one item
 -- Refusals those of begin_upload; upload_lost; upload_incomplete: chunks, bytes that the
---          store has and the caller does not mean
+--          store has and the caller does not mean; with ARGV[12] inconsistent, see acknowledge.lua
 --
 -- Second run: …:parts names the upload already, so it answers as the first run did, also
 -- when the checkpoint ended in between. Where it completed and went in the same step, the
@@ -45,6 +45,10 @@ local function acknowledge(text)
     details = {}, uploaded = { text },
   }
   local plan = judge_items(id, rec, job.epoch, call)
+  local contradiction = contradicts(id, rec, plan)
+  if contradiction then
+    return refuse(contradiction)
+  end
   local reply = answer('ok', acknowledge_items(id, rec, call, plan, limits))
   if removed[id] then
     keep_answer(upload, reply)
@@ -73,6 +77,11 @@ local tally = checkpoint_key(id, 'upload:' .. upload)
 local has = redis.call('HMGET', tally, 'n', 'top', 'bytes')
 if (has[1] or '0') ~= chunks or (has[2] or '0') ~= chunks or (has[3] or '0') ~= bytes then
   return refuse({ 'upload_incomplete', has[1] or '0', has[3] or '0' })
+end
+
+local contradiction = with_ack and rec.acked + 1 >= rec.required and uneven(id, rec)
+if contradiction then
+  return refuse(contradiction)
 end
 
 local text = table.concat({ upload, chunks, bytes, entries, digest }, '|')

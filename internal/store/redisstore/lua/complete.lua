@@ -12,6 +12,7 @@
 -- Refusals job_not_found, checkpoint_not_found, checkpoint_deleted
 --          acks_missing: their number, then the first 20 names where tasks were named
 --          checkpoint_expired, checkpoint_aborted: with next steps
+--          inconsistent: id, what makes no sense
 -- Second run: a completed checkpoint stays as it is; where it went in the same step, the kept
 --          answer.
 
@@ -44,6 +45,10 @@ if rec.acked < rec.required and not force then
   return refuse({ 'acks_missing', integer(rec.required - rec.acked), unpack(names) })
 end
 
+local contradiction = uneven(id, rec)
+if contradiction then
+  return refuse(contradiction)
+end
 ends.complete_pending(id, rec, token, '')
 -- Retention may take this very one, where newer ones completed before it.
 local completed = view(id)

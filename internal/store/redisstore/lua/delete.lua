@@ -1,4 +1,5 @@
--- Removes a checkpoint; a pending one ends as aborted first.
+-- Removes a checkpoint; a pending one ends as aborted first. Of one without a whole record it removes what
+-- is left, so that latest and recovery no longer meet it.
 --
 -- KEYS[1]  the job's hash
 -- ARGV[1]  clock (ms, "" = server)
@@ -19,7 +20,7 @@ local job = find_job()
 if not job then
   return refuse({ 'job_not_found' })
 end
-local rec = read_record(id)
+local rec = read_record(id) or ends.remnant(id)
 if not rec then
   return refuse(absent(job, id))
 end

@@ -48,21 +48,31 @@ for _, id in ipairs(redis.call('ZRANGE', base .. 'importing', 0, most - 1)) do
   drop_import(id)
 end
 local gone = {}
-for _, id in ipairs(redis.call('ZRANGE', base .. 'index', 0, most - 1)) do
-  local rec = read_record(id)
-  if rec then
-    ends.evict(id, rec, 'aborted', 'request')
-    gone[#gone + 1] = id
-  else
-    ends.forget(id)
+-- Other indexes have more than …index only where that has lost some. Then what these have goes too, or its
+-- parts would stay for ever.
+for _, list in ipairs({ 'index', 'completed', 'pending', 'ended', 'remains' }) do
+  for _, id in ipairs(redis.call('ZRANGE', base .. list, 0, most - 1 - #gone)) do
+    local rec = read_record(id) or ends.remnant(id)
+    if rec then
+      ends.evict(id, rec, 'aborted', 'request')
+      gone[#gone + 1] = id
+    else
+      ends.forget(id)
+    end
+  end
+  if #gone == most then
+    break
   end
 end
-local left = redis.call('ZCARD', base .. 'index') + redis.call('ZCARD', base .. 'importing') > 0
+local left = redis.call('ZCARD', base .. 'importing')
+for _, list in ipairs({ 'index', 'completed', 'pending', 'ended', 'remains' }) do
+  left = left + redis.call('ZCARD', base .. list)
+end
+left = left > 0
 if not left then
   events.emit('job.deleted', '', events.add_caller({}))
   -- What this step has to tell and to count comes before what forgets all counts.
   events.close()
-  -- Indexes may name what never was a checkpoint of ours.
   redis.call('UNLINK', base .. 'stats', base .. 'samples', base .. 'restores', base .. 'tasks:' .. (had[3] or ''), base .. 'pending',
     base .. 'deadlines', base .. 'completed', base .. 'retained', base .. 'ended', base .. 'remains', base .. 'pinned')
   redis.call('HDEL', base .. 'job', 'configured', 's_required', 's_timeout', 's_interval', 's_minpause', 's_pending', 's_tolerate',

@@ -7,7 +7,7 @@
 --
 -- Body     view, { taskId, ack, … } with each ack as it is stored
 -- Refusals job_not_found, no_completed_checkpoint, checkpoint_not_found, checkpoint_deleted;
---          damaged: id, what is not there as recorded
+--          damaged, inconsistent: id, what is not there as recorded
 -- Also     again, see prelude_sort.lua
 --
 -- Second run: reads only, but for what sort_acks moves.
@@ -20,8 +20,10 @@ if sort_acks(found.id) then
   return answer('again', {})
 end
 local rec = found.rec
-if rec.status == 'completed' and redis.pcall('HLEN', checkpoint_key(found.id, 'acks')) ~= rec.acked then
-  return refuse({ 'damaged', found.id, 'the list of acknowledgements' })
+local contradiction = uneven(found.id, rec)
+if contradiction then
+  -- What completed is known to have been whole once: then something of it is lost.
+  return refuse({ rec.status == 'completed' and 'damaged' or contradiction[1], contradiction[2], contradiction[3] })
 end
 local rows = {}
 local tasks = redis.call('ZRANGE', checkpoint_key(found.id, 'acked'), 0, tonumber(ARGV[3]) - 1)

@@ -9,8 +9,8 @@
 -- ARGV[6]  how many records to look at, which bounds the run
 -- ARGV[7]  after how many bytes of answer to stop, "" for no matter how many
 --
--- Body     cursor to go on from ("" at the end), { view, … }. There may be more
---          whenever the cursor is not "", also when nothing was found.
+-- Body     cursor to go on from ("" at the end), { view, … }, ids of those without a whole record. There
+--          may be more whenever the cursor is not "", also when nothing was found.
 -- Refusals job_not_found
 --
 -- Second run: reads only.
@@ -32,7 +32,7 @@ local sources = ({
 
 local filtered = want ~= '' or task ~= ''
 
--- Reads only what the filters ask for. What cannot be read as ours, parseCheckpoints leaves out.
+-- Reads only what the filters ask for; nil is a record that cannot be read.
 local function wanted(id)
   local field = redis.pcall('HMGET', base .. id, 'status', 'start', 'timeout', 'tasks')
   if field.err or not field[1] then
@@ -40,7 +40,7 @@ local function wanted(id)
   end
   local start, timeout = tonumber(field[2] or ''), tonumber(field[3] or '')
   if field.err or not (start and timeout) then
-    return false
+    return nil
   end
   local status = field[1]
   if overdue({ status = status, start = start, timeout = timeout }) then
@@ -86,23 +86,26 @@ end
 
 -- In a large index each id is a walk through memory that nobody has touched for long: where all that
 -- is looked at is wanted, no more of them than that.
-local found, size = {}, filtered and 100 or math.min(most, 100)
+local found, lost, size = {}, {}, filtered and 100 or math.min(most, 100)
 while looks > 0 and #found < most and room > 0 do
   local ids, count = page(math.min(looks, size))
   size = 100
   if count == 0 then
-    return answer('ok', { '', found })
+    return answer('ok', { '', found, lost })
   end
   for i = 1, count do
     looks, below = looks - 1, ids[i]
-    if not filtered or wanted(ids[i]) then
-      local seen = view(ids[i])
+    local fits = not filtered or wanted(ids[i])
+    local seen = fits and view(ids[i])
+    if fits == nil or fits and not seen then
+      lost[#lost + 1] = ids[i]
+    elseif seen then
       found[#found + 1] = seen
-      room = room - (seen and size_of(seen) or 0)
+      room = room - size_of(seen)
       if #found == most or room <= 0 then
         break
       end
     end
   end
 end
-return answer('ok', { below, found })
+return answer('ok', { below, found, lost })

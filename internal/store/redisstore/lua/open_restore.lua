@@ -35,9 +35,9 @@ local shared = redis.call('HMGET', rec.key, 'sentries', 'sdigest')
 if redis.pcall('HLEN', checkpoint_key(id, 'state')) ~= tonumber(shared[1] or '0') then
   return refuse({ 'damaged', id, 'the shared state' })
 end
-if redis.pcall('HLEN', checkpoint_key(id, 'acks')) ~= rec.acked
-  or redis.pcall('ZCARD', checkpoint_key(id, 'acked')) ~= rec.acked then
-  return refuse({ 'damaged', id, 'the list of acknowledgements' })
+local contradiction = uneven(id, rec)
+if contradiction then
+  return refuse({ 'damaged', id, contradiction[3] })
 end
 
 if lease > 0 then

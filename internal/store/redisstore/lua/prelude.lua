@@ -20,11 +20,17 @@
 --   view(id)                     { id, { missing names }, { record pairs } } for parseCheckpoint,
 --                                or nil; expiry is not derived here but by the reader
 --   views(ids)                   the views of those ids that have one
---   latest_completed()           highest completed id without known damage and its record; or nil, and
---                                where all are damaged the refusal that names the highest of them
+--   latest_completed()           highest completed id that can be restored, and its record; or nil, and
+--                                the refusal that names the highest one where some completed: damaged,
+--                                unsupported_version, or inconsistent, see absent
 --   next_steps()                 current id or "", latest id or ""
---   absent(job, id, late)        refusal for an id without a record; late adds the next steps
---   check_sender(job, rec, task, epoch, attempt)
+--   inconsistent(id)             refusal inconsistent: id, what makes no sense; where an index has the
+--                                id though it has no whole record. Or nil: then it is surely not there
+--   absent(job, id, late)        refusal for an id without a whole record: inconsistent, or
+--                                checkpoint_deleted or checkpoint_not_found; late adds the next steps to these
+--   uneven(id, rec)              refusal inconsistent where the record counts other acknowledgements than
+--                                are listed, or nil
+--   check_sender(job, id, rec, task, epoch, attempt)
 --                                task_not_expected, stale_epoch, stale_attempt, or nil. task "" is
 --                                nobody, epoch "" is not checked; both are strings as in ARGV
 --   ended_refusal(rec)           refusal checkpoint_<status> with the next steps
@@ -100,18 +106,39 @@ local function views(ids)
   return found
 end
 
--- The index may name a record that somebody else removed or overwrote: it is passed over.
-local function latest_completed()
+-- Removing a checkpoint takes its record and its places in the indexes in one step. So an index that
+-- has the id of one without a whole record shows that something else took or changed the record (a hand, an
+-- eviction by Redis, a newer server), and what became of the checkpoint is not known.
+local function inconsistent(id)
+  if read_record(id) then
+    return nil
+  end
+  if redis.call('ZSCORE', base .. 'index', id) or redis.call('ZSCORE', base .. 'completed', id) then
+    return { 'inconsistent', id, 'the record' }
+  end
+  return nil
+end
+
+-- The highest snapshot version that servers of this version restore: coordinator.SnapshotVersion.
+local RESTORABLE = 1
+
+-- One that is known to be damaged, or of a later version, is passed over: its record says so to whoever
+-- asks. One that makes no sense is not, since nobody has decided anything about it; a fleet would silently
+-- go back behind it.
+local function newest_restorable()
   local refusal = nil
   for from = 0, 900, 100 do
     local ids = redis.call('ZREVRANGE', base .. 'completed', from, from + 99)
     for _, id in ipairs(ids) do
       local rec = read_record(id)
-      if rec and rec.status == 'completed' then
-        if rec.damage == '' then
-          return id, rec
-        end
+      if not rec or rec.status ~= 'completed' then
+        return nil, { 'inconsistent', id, 'the record' }
+      elseif rec.damage ~= '' then
         refusal = refusal or { 'damaged', id, rec.damage }
+      elseif rec.version > RESTORABLE then
+        refusal = refusal or { 'unsupported_version', id, integer(rec.version) }
+      else
+        return id, rec
       end
     end
     if #ids < 100 then
@@ -119,6 +146,22 @@ local function latest_completed()
     end
   end
   return nil, refusal
+end
+
+-- The job's hash has the highest id that ever completed (prelude_history.lua). Where that one is still
+-- there, completed, and not listed as such, the list has lost it.
+local function latest_completed()
+  local id, rec = newest_restorable()
+  local highest = redis.call('HGET', base .. 'job', 'okid')
+  if highest and (not id or tonumber(highest) > tonumber(id)) and not redis.call('ZSCORE', base .. 'completed', highest) then
+    local unlisted = read_record(highest)
+    if unlisted and unlisted.status == 'completed' then
+      return nil, { 'inconsistent', highest, 'the list of completed checkpoints' }
+    elseif not unlisted and inconsistent(highest) then
+      return nil, inconsistent(highest)
+    end
+  end
+  return id, rec
 end
 
 local function next_steps()
@@ -134,6 +177,10 @@ local function next_steps()
 end
 
 local function absent(job, id, late)
+  local unknown = inconsistent(id)
+  if unknown then
+    return unknown
+  end
   local word = 'checkpoint_not_found'
   if tonumber(id) < job.next then
     word = 'checkpoint_deleted'
@@ -144,9 +191,23 @@ local function absent(job, id, late)
   return { word }
 end
 
-local function check_sender(job, rec, task, epoch, attempt)
+local function uneven(id, rec)
+  if redis.pcall('HLEN', checkpoint_key(id, 'acks')) ~= rec.acked then
+    return { 'inconsistent', id, 'the list of acknowledgements' }
+  end
+  local sorted, waiting = redis.pcall('ZCARD', checkpoint_key(id, 'acked')), redis.pcall('LLEN', checkpoint_key(id, 'unsorted'))
+  if type(sorted) ~= 'number' or type(waiting) ~= 'number' or sorted + waiting ~= rec.acked then
+    return { 'inconsistent', id, 'the order of acknowledgements' }
+  end
+  if rec.tasks ~= '' and redis.pcall('ZCARD', base .. 'tasks:' .. rec.tasks) ~= rec.required then
+    return { 'inconsistent', id, 'the list of tasks' }
+  end
+  return nil
+end
+
+local function check_sender(job, id, rec, task, epoch, attempt)
   if task ~= '' and rec.tasks ~= '' and not redis.call('ZSCORE', base .. 'tasks:' .. rec.tasks, task) then
-    return { 'task_not_expected', task }
+    return uneven(id, rec) or { 'task_not_expected', task }
   end
   if epoch ~= '' and tonumber(epoch) ~= job.epoch then
     return { 'stale_epoch', epoch, integer(job.epoch) }

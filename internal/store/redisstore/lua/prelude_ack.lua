@@ -2,6 +2,10 @@
 -- prelude_repeat.lua.
 --
 -- Functions:
+--   contradicts(id, rec, plan)
+--       refusal inconsistent where a plan completes a checkpoint, or turns a task away that nobody named, of
+--       which the record counts other acknowledgements or tasks than are listed; or nil. To be asked before
+--       anything is written
 --   acknowledge_items(id, rec, call, plan, limits)
 --       does what a plan says: writes what was accepted, completes the checkpoint and applies
 --       retention if an item reached the required number, and tells those who were late where to
@@ -9,6 +13,13 @@
 --
 -- Second run: an item whose stored acknowledgement carries the call's token was accepted
 -- by the first run, and answers its place in the order again.
+
+local function contradicts(id, rec, plan)
+  if plan.unexpected or rec.status == 'pending' and plan.status == 'completed' then
+    return uneven(id, rec)
+  end
+  return nil
+end
 
 local function acknowledge_items(id, rec, call, plan, limits)
   write_accepted(id, rec, call, plan)

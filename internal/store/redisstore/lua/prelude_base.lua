@@ -16,7 +16,7 @@
 --                                its counters; known where there is something of it
 --   find_job()                   the same, or nil where the job does not exist
 --   read_record(id, key, mark)   the fields that decide, or nil where there is no record
---                                of ours: { key, status, epoch, rev, start, timeout, required, acked,
+--                                of ours that is whole; absent in prelude.lua says what that means: { key, status, epoch, rev, start, timeout, required, acked,
 --                                tasks, pinned, entries, bytes, token, ended, version, damage }; key is the
 --                                hash itself: …:adopted where another program has the name. key and
 --                                mark are for prelude_import.lua
@@ -70,6 +70,32 @@ local function find_job()
   return nil
 end
 
+-- What parseCheckpoint (record.go) demands of an ended record beyond the fields that decide: what a
+-- script names as the latest must not fail in the server's hands afterwards.
+local function ended_whole(field, last)
+  if field[2] ~= 'completed' and field[2] ~= 'expired' and field[2] ~= 'aborted' then
+    return false
+  end
+  for _, i in ipairs({ 3, 4, 5, 6, 7, 8, 9, 10, 13 }) do
+    if not string.find(field[i] or '', '^%-?%d+$') then
+      return false
+    end
+  end
+  if not string.find(last[2] or '', '^%d+$') or not string.find(last[4] or '', '^%d+$') then
+    return false
+  end
+  for i = 6, 8 do
+    if not string.find(last[i] or '0', '^%d*$') then
+      return false
+    end
+  end
+  if (last[5] or '') == '' then
+    return true
+  end
+  local fine, labels = pcall(cjson.decode, last[5])
+  return fine and type(labels) == 'table'
+end
+
 -- A key under the prefix need not be ours: a value of another type, or a hash without
 -- our mark or with undecodable numbers, counts as no record and is never touched. Of a key that was
 -- adopted the record lies beside it. Redis walks over a record for each field that is read, so what
@@ -88,8 +114,11 @@ local function read_record(id, beside, mark)
     tasks = field[11] or '', pinned = field[12] == '1', version = tonumber(field[13]), token = '', ended = 0, damage = '',
   }
   if rec.status and rec.status ~= 'pending' then
-    local last = redis.call('HMGET', key, 'token', 'ended', 'damage')
-    rec.token, rec.ended, rec.damage = last[1] or '', tonumber(last[2] or '0'), last[3] or ''
+    local last = redis.call('HMGET', key, 'token', 'ended', 'damage', 'ts', 'labels', 'sentries', 'sbytes', 'srev')
+    rec.token, rec.ended, rec.damage = last[1] or '', tonumber(last[2] or ''), last[3] or ''
+    if not ended_whole(field, last) then
+      return nil
+    end
   end
   if rec.status and rec.rev and rec.start and rec.timeout and rec.required and rec.acked
     and rec.entries and rec.bytes and rec.epoch and rec.ended and rec.version then

@@ -7,7 +7,7 @@
 --   acknowledge_quickly(id, rec, epoch, call)
 --       judges, and writes where that ends nothing. rec may be nil. Gives outcomes(rec, plan), or nil
 --       where nothing was written, and the plan, or nil where the checkpoint is not, or not any more,
---       simply pending. It leaves calls that were accepted in part, whose answer has to be kept,
+--       simply pending. It leaves those with a task that was not named, and calls that were accepted in part, whose answer has to be kept,
 --       and those that run a second time.
 
 local function read_call(first, last)
@@ -35,7 +35,7 @@ local function acknowledge_quickly(id, rec, epoch, call)
     return nil, nil
   end
   local plan = judge_items(id, rec, epoch, call)
-  if plan.status == 'pending' and not plan.recalled and (plan.accepted == call.n or plan.accepted == 0) then
+  if plan.status == 'pending' and not plan.recalled and not plan.unexpected and (plan.accepted == call.n or plan.accepted == 0) then
     write_accepted(id, rec, call, plan)
     return outcomes(rec, plan), plan
   end

@@ -25,7 +25,11 @@
 --   remove_record(id, rec, why)   removes a checkpoint that has ended and its index entries, and
 --                                 notes its id in removed
 --   evict(id, rec, reason, why)   removes a checkpoint; a pending one ends as aborted first
---   forget(id)                    removes only the index entries, of an id that is not ours
+--   forget(id)                    removes only the index entries
+--   pass_over(id)                 for a walk over an index that meets one without a whole record: takes it out
+--                                 of what is counted, and leaves what is there of it to be seen
+--   remnant(id)                   what is known of one without a whole record that an index has, in the form
+--                                 of read_record, for remove_record and evict; or nil where none has it
 --   trim_ended()                  keeps the newest 20 unpinned that ended uncompleted. Answering
 --                                 calls it when one has ended, not earlier: it may take the very
 --                                 record that the script is about
@@ -154,6 +158,53 @@ local ends = lazily(function(ends)
     end
   end
 
+  -- A completed one stays among the completed, where latest and recovery meet it: only who asks for its deletion
+  -- takes it away. One that had not completed ends; nobody can acknowledge it any more.
+  local function pass_over(id)
+    allow_full()
+    if redis.call('ZREM', base .. 'retained', id) == 1 then
+      redis.call('HDEL', base .. 'job', 'rbytes')
+    end
+    local listed = redis.call('ZSCORE', base .. 'index', id)
+    if redis.call('ZSCORE', base .. 'completed', id) then
+      return
+    elseif not listed then
+      return forget(id)
+    end
+    redis.call('ZREM', base .. 'deadlines', id)
+    if redis.call('ZREM', base .. 'pending', id) == 1 then
+      redis.call('ZADD', base .. 'ended', id, id)
+      redis.call('ZADD', base .. 'remains', id, id)
+      crowded = true
+    end
+  end
+
+  local function remnant(id)
+    local status
+    if redis.call('ZSCORE', base .. 'completed', id) then
+      status = 'completed'
+    elseif redis.call('ZSCORE', base .. 'pending', id) then
+      status = 'pending'
+    elseif redis.call('ZSCORE', base .. 'index', id) or redis.call('ZSCORE', base .. 'ended', id) then
+      status = 'aborted'
+    else
+      return nil
+    end
+    local key = base .. id
+    if redis.pcall('HEXISTS', checkpoint_key(id, 'adopted'), 'status') == 1 then
+      key = checkpoint_key(id, 'adopted')
+    end
+    -- What else has the name since is somebody else's, and stays.
+    local had = redis.pcall('HMGET', key, 'status', 'tasks')
+    local acked = redis.pcall('HLEN', checkpoint_key(id, 'acks'))
+    return {
+      key = key, status = status, rev = 0, start = now, ended = now, timeout = 0, required = 1, acked = type(acked) == 'number' and acked or 0,
+      entries = 0, bytes = 0, epoch = 0, version = RESTORABLE, token = '', damage = '', foreign = had.err or not had[1],
+      tasks = not had.err and had[2] or '', pinned = redis.call('SISMEMBER', base .. 'pinned', id) == 1,
+      failure = { reason = 'aborted', task = '', message = '' }, remnant = true,
+    }
+  end
+
   -- What an adopted one was read from goes with it, or it would be adopted anew; but only that very
   -- value: its length tells, since comparing it would take long.
   local function drop_source(id, rec)
@@ -172,9 +223,14 @@ local ends = lazily(function(ends)
     removed[id] = true
     history.count('deleted')
     events.checkpoint('deleted', id, rec, why)
-    release(id, rec)
+    if not rec.remnant then
+      release(id, rec)
+    end
     drop_source(id, rec)
-    redis.call('UNLINK', rec.key, checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'unsorted'),
+    if not rec.foreign then
+      redis.call('UNLINK', rec.key)
+    end
+    redis.call('UNLINK', checkpoint_key(id, 'acks'), checkpoint_key(id, 'acked'), checkpoint_key(id, 'unsorted'),
       checkpoint_key(id, 'state'), checkpoint_key(id, 'staged'), checkpoint_key(id, 'leases'))
     if rec.tasks ~= '' then
       redis.call('UNLINK', base .. 'tasks:' .. rec.tasks, base .. 'missing:' .. rec.tasks)
@@ -210,7 +266,7 @@ local ends = lazily(function(ends)
       return
     end
     for _, id in ipairs(redis.call('ZRANGE', base .. 'remains', 0, math.min(over, 100) - 1)) do
-      local rec = read_record(id)
+      local rec = read_record(id) or remnant(id)
       if rec then
         remove_record(id, rec, 'retention')
         evicted[#evicted + 1] = id
@@ -265,7 +321,7 @@ local ends = lazily(function(ends)
       if newest == fresh or read_record(newest) then
         break
       end
-      forget(newest)
+      pass_over(newest)
       places = places - 1
     end
     local passed, gone = 0, 0
@@ -277,7 +333,7 @@ local ends = lazily(function(ends)
         end
         local rec = read_record(id)
         if not rec then
-          forget(id)
+          pass_over(id)
         elseif not over(rec) then
           passed, young = passed + 1, young + 1
         elseif leased(id) then
@@ -316,7 +372,9 @@ local ends = lazily(function(ends)
     allow_full()
     for _, id in ipairs(late) do
       local rec = read_record(id)
-      if not rec or rec.status ~= 'pending' then
+      if not rec then
+        pass_over(id)
+      elseif rec.status ~= 'pending' then
         redis.call('ZREM', base .. 'deadlines', id)
         redis.call('ZREM', base .. 'pending', id)
       elseif overdue(rec) then
@@ -330,6 +388,7 @@ local ends = lazily(function(ends)
   end
 
   ends.retain, ends.release, ends.forget, ends.leased = retain, release, forget, leased
+  ends.pass_over, ends.remnant = pass_over, remnant
   ends.end_uncompleted, ends.complete_pending, ends.rebase = end_uncompleted, complete_pending, rebase
   ends.expire, ends.expire_overdue = expire, expire_overdue
   ends.remove_record, ends.evict, ends.trim_ended, ends.apply_retention = remove_record, evict, trim_ended, apply_retention

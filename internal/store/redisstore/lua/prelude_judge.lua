@@ -17,6 +17,7 @@
 --                                 steps the caller knows when it has written, or nil
 --         flags                   a letter an item, in order: "a" accepted, "d" duplicate, "r" refused, "k"
 --                                 known, which is an item accepted by an earlier run of the call
+--         unexpected              whether some task is not among the named ones, or nil
 --         details                 for each refused item { code, argument, … }, for each known one
 --                                 { its place, ms since the start }, in order
 --       and what write_accepted wants.
@@ -96,7 +97,7 @@ local function judge_items(id, rec, epoch, call)
       if flag == 'k' then
         details[#details + 1] = detail
       elseif expected and not expected[i] then
-        detail = { 'task_not_expected', task }
+        detail, plan.unexpected = { 'task_not_expected', task }, true
       elseif item.epoch ~= '' and tonumber(item.epoch) ~= epoch then
         detail = { 'stale_epoch', item.epoch, integer(epoch) }
       elseif item.number < highest then

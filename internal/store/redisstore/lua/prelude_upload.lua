@@ -18,7 +18,7 @@
 --                            sweeper. Needs no memory for its first write
 
 local function upload_refusal(job, id, rec, task, epoch, attempt, most)
-  local refusal = check_sender(job, rec, task, epoch, attempt)
+  local refusal = check_sender(job, id, rec, task, epoch, attempt)
   if refusal then
     return refusal
   end

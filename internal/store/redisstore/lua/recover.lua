@@ -18,8 +18,10 @@
 --          register: the job is new, or was deleted; put it into the list of jobs, then call again
 -- Refusals idempotency_key_reused
 --          idempotency_target_deleted: id
---          damaged: id, what it lacks; where no completed checkpoint is whole, or the one that the
---          key stands for is not
+--          damaged: id, what it lacks; unsupported_version: id, version; where no completed checkpoint can
+--          be restored, or the one that the key stands for is damaged
+--          inconsistent: id, what makes no sense; where the newest completed one, or the one that the key
+--          stands for, has no whole record
 -- Second run: finds the record of repeats, and in it its own token.
 
 local repeat_name, repeat_ttl, token, fingerprint = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -42,14 +44,14 @@ if known then
   end
   local found = {}
   if known.id ~= '-' then
-    found[1] = view(known.id)
-    if not found[1] then
-      return refuse({ 'idempotency_target_deleted', known.id })
-    end
     local rec = read_record(known.id)
-    if rec and rec.damage ~= '' then
+    if not rec then
+      return refuse(inconsistent(known.id) or { 'idempotency_target_deleted', known.id })
+    end
+    if rec.damage ~= '' then
       return refuse({ 'damaged', known.id, rec.damage })
     end
+    found[1] = view(known.id)
   end
   refresh(repeat_name, repeat_ttl)
   if known.id ~= '-' then
@@ -89,6 +91,8 @@ for _, id in ipairs(redis.call('ZRANGE', base .. 'pending', 0, -1)) do
       ends.end_uncompleted(id, rec, { status = 'aborted', reason = 'superseded' })
     end
     stopped[#stopped + 1] = id
+  elseif not rec then
+    ends.pass_over(id)
   else
     redis.call('ZREM', base .. 'pending', id)
     redis.call('ZREM', base .. 'deadlines', id)

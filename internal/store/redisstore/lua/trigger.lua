@@ -32,6 +32,7 @@
 --           too_many_pending: pending, how many may be, ms until the first deadline or "0"
 --           idempotency_key_reused
 --           idempotency_target_deleted: id
+--           inconsistent: id, what makes no sense; where the checkpoint that the key stands for has no whole record
 -- Second run: finds the record of repeats, and in it its own token.
 
 local repeat_name, repeat_ttl, token, fingerprint = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -54,9 +55,9 @@ if known then
   if known.fingerprint ~= fingerprint then
     return refuse({ 'idempotency_key_reused' })
   end
-  local made = view(known.id)
+  local made = read_record(known.id) and view(known.id)
   if not made then
-    return refuse({ 'idempotency_target_deleted', known.id })
+    return refuse(inconsistent(known.id) or { 'idempotency_target_deleted', known.id })
   end
   refresh(repeat_name, repeat_ttl)
   return answer('ok', { made, known.token == token and '0' or '1' })
