@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/checkpointd/checkpointd/internal/pacetest"
 )
 
 // language is an example worker and how it is run.
@@ -140,6 +142,8 @@ func build(t *testing.T, source string) string {
 var buildFolder string
 
 func TestMain(m *testing.M) {
+	pacetest.Waiting(6)
+	pacetest.Long("example workers as processes")
 	folder, err := os.MkdirTemp("", "examples")
 	if err != nil {
 		panic(err)

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/checkpointd/checkpointd/internal/pacetest"
 )
 
 // asMain makes the test binary the command itself.
@@ -16,6 +18,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	pacetest.Waiting(6)
 	os.Exit(m.Run())
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/checkpointd/checkpointd/internal/pacetest"
 )
 
 // folder is for what all tests share.
@@ -22,6 +24,8 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	pacetest.Waiting(4)
+	pacetest.Long("a fleet of processes that is killed and compared")
 	var err error
 	if folder, err = os.MkdirTemp("", "wordcount-test-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/checkpointd/checkpointd/internal/pacetest"
 )
 
 // binary is the server that all tests start.
@@ -24,6 +26,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(1)
 	}
+	pacetest.Waiting(6)
+	pacetest.Long("servers as processes, killed and drained")
 	os.Exit(buildAndRun(m))
 }
 

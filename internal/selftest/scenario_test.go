@@ -3,7 +3,6 @@ package selftest_test
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -16,15 +15,15 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/checkpointd/checkpointd/internal/pacetest"
 	"github.com/checkpointd/checkpointd/internal/selftest"
 	"github.com/checkpointd/checkpointd/worker"
 )
 
 // TestMain lets more tests run at once than there are processors: they wait more than they work.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "12"); err != nil { // -parallel comes later, and counts
-		panic(err)
-	}
+	pacetest.Waiting(12)
+	pacetest.Long("workers that are played against the selftest")
 	goleak.VerifyTestMain(m)
 }
 

@@ -8,9 +8,13 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/checkpointd/checkpointd/internal/pacetest"
 )
 
 func TestMain(m *testing.M) {
+	pacetest.Waiting(4)
+	pacetest.Long("servers that are besieged")
 	code := m.Run()
 	if builtIn != "" {
 		_ = os.RemoveAll(builtIn)

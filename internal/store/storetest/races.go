@@ -17,7 +17,10 @@ const roundsVariable = "CHECKPOINTD_RACE_ROUNDS"
 func rounds(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv(roundsVariable)
-	if text == "" {
+	switch {
+	case text == "" && testing.Short():
+		return 5
+	case text == "":
 		return 30
 	}
 	n, err := strconv.Atoi(text)

@@ -41,6 +41,9 @@ type Cluster struct {
 // or fails it when CI=true.
 func StartCluster(t testing.TB, options ClusterOptions) *Cluster {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("-short starts no nodes beside one another")
+	}
 	if options.NodeTimeout == 0 {
 		options.NodeTimeout = time.Second
 	}

@@ -43,6 +43,9 @@ type Sentinel struct {
 // another. It skips the test where there is no redis-server, or fails it when CI=true.
 func StartSentinel(t testing.TB, options SentinelOptions) *Sentinel {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("-short starts no nodes beside one another")
+	}
 	if options.DownAfter == 0 {
 		options.DownAfter = time.Second
 	}
