@@ -181,7 +181,7 @@ func (r *trial) world(t *testing.T) map[string][]string {
 		{http.MethodPost, "/checkpoints", `{}`},
 		{http.MethodPut, "/checkpoints/2/state/user-count", `[1.0]`},
 		{http.MethodPost, "/checkpoints/2/acks", `{"taskId":"task-2"}`},
-		{http.MethodPost, "/checkpoints", `{"requiredTaskAcks":3,"pinned":true}`},
+		{http.MethodPost, "/checkpoints", `{"tasks":["task-1","task-2","task-3"],"pinned":true}`},
 	} {
 		var headers []string
 		if r.token != "" {

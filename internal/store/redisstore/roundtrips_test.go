@@ -58,6 +58,7 @@ func reading(read func(ctx context.Context, s *Store, ref coordinator.Ref) error
 
 // none is for methods that are no operations; the value says why.
 var none = map[string]string{
+	"Alive":  "asks nothing",
 	"Listen": "waits on a connection of its own and asks nothing",
 	"Close":  "closes connections",
 }
