@@ -26,8 +26,8 @@ func (c *Cause) Error() string {
 // Unwrap gives what the cause is about.
 func (c *Cause) Unwrap() error { return c.Err }
 
-// causeOf finds the cause in err that callers may read.
-func causeOf(err error) (cause *Cause, known bool) { return errors.AsType[*Cause](err) }
+// CauseOf finds the cause in err that callers may read.
+func CauseOf(err error) (cause *Cause, known bool) { return errors.AsType[*Cause](err) }
 
 // Alive is nil while the process can do its work or waits for a store that comes back by itself. The
 // error says why only a new start of the process helps.

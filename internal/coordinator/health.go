@@ -2,14 +2,9 @@ package coordinator
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 )
-
-// ErrTakesNoChanges is why a store is unavailable that answers reads: another server has to be
-// sent what changes something.
-var ErrTakesNoChanges = errors.New("the store takes no changes: it is a read-only replica")
 
 // Health reaches for the store and gives its warnings.
 func (c *Coordinator) Health(ctx context.Context) ([]Warning, error) {

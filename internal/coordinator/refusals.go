@@ -227,7 +227,7 @@ func ErrTooLarge(limit string, most int64, what string) *Error {
 // [Cause] the caller reads that.
 func ErrStoreUnavailable(cause error) *Error {
 	detail := "The storage does not answer; nothing was changed. Repeat the request; GET /readyz tells when the storage is back."
-	if known, is := causeOf(cause); is {
+	if known, is := CauseOf(cause); is {
 		then := "Repeat the request; GET /readyz tells when the storage is back."
 		if known.Restart {
 			then = "Start the server again: it takes no changes before that."

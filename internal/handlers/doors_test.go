@@ -311,8 +311,8 @@ func TestReadinessTellsWarningsAndThatTheStoreIsAway(t *testing.T) {
 	away = coordinator.ErrStoreUnavailable(errSecret)
 	f.do("GET", "/readyz", "").refused(coordinator.CodeStoreUnavailable)
 	f.do("GET", "/healthz", "").want(http.StatusOK)
-	away = coordinator.ErrStoreUnavailable(coordinator.ErrTakesNoChanges)
-	if said := f.do("GET", "/readyz", "").refused(coordinator.CodeStoreUnavailable).Detail; !strings.Contains(said, "read-only replica") {
+	away = coordinator.ErrStoreUnavailable(&coordinator.Cause{Says: "Redis refuses: it is a read-only replica", Err: errSecret})
+	if said := f.do("GET", "/readyz", "").refused(coordinator.CodeStoreUnavailable).Detail; !strings.Contains(said, "Redis refuses: it is a read-only replica. ") {
 		t.Errorf("it does not say why: %s", said)
 	}
 }

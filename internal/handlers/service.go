@@ -63,15 +63,13 @@ func notReady(err error) error {
 	if coordinator.CodeOf(err) != coordinator.CodeStoreUnavailable {
 		return err
 	}
-	if cause, known := errors.AsType[*coordinator.Cause](err); known {
+	if cause, known := coordinator.CauseOf(err); known {
 		return &coordinator.Error{Code: coordinator.CodeStoreUnavailable, Detail: readinessOf(cause), RetryAfter: time.Second, Err: err}
 	}
 	reason := "is away: it does not answer as it should"
 	var network net.Error
 	var lookup *net.DNSError
 	switch {
-	case errors.Is(err, coordinator.ErrTakesNoChanges):
-		reason = "takes no changes: it is a read-only replica"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		reason = "is away: it refuses connections"
 	case errors.As(err, &lookup):

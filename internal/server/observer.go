@@ -83,7 +83,11 @@ func (o *observer) StoreChanged(up bool, warnings []coordinator.Warning, cause e
 	o.metrics.storeWarnings.Reset()
 	if !up {
 		o.metrics.storeUp.Set(0)
-		o.log.Error().Err(cause).Msg("the store does not answer; requests get 503 until it does")
+		message := "the store does not answer; requests get 503 until it does"
+		if known, is := coordinator.CauseOf(cause); is {
+			message = "the store cannot be used: " + known.Says
+		}
+		o.log.Error().Err(cause).Msg(message)
 		return
 	}
 	o.metrics.storeUp.Set(1)

@@ -257,7 +257,7 @@ func (a *address) universal() *redis.UniversalOptions {
 	return &redis.UniversalOptions{
 		Addrs: slices.Clone(a.hosts), MasterName: a.master, SentinelUsername: a.sentinelUser, SentinelPassword: a.sentinelPassword,
 		Username: o.Username, Password: o.Password, DB: o.DB, Protocol: o.Protocol, TLSConfig: o.TLSConfig,
-		ClientName: o.ClientName, OnConnect: o.OnConnect, ContextTimeoutEnabled: o.ContextTimeoutEnabled,
+		ClientName: o.ClientName, Dialer: o.Dialer, OnConnect: o.OnConnect, ContextTimeoutEnabled: o.ContextTimeoutEnabled,
 		MaxRetries: o.MaxRetries, MaxRedirects: -1,
 		DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
 		PoolFIFO: o.PoolFIFO, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MaxConcurrentDials: o.MaxConcurrentDials,

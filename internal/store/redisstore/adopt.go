@@ -161,12 +161,12 @@ func (s *Store) glanceAtForeign(ctx context.Context, ids []int64) ([]foreignKey,
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, redis.Nil) && undecided(err) {
+		if concernsAll(err) {
 			return err
 		}
 		found = found[:0]
 		for i, id := range ids {
-			if err := lengths[i].Err(); undecided(err) {
+			if err := lengths[i].Err(); concernsAll(err) {
 				return err
 			} else if err == nil && lengths[i].Val() > 0 {
 				found = append(found, foreignKey{id: id, length: lengths[i].Val(), source: sources[i].Val()})

@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
 const (
@@ -35,6 +37,10 @@ type connection struct {
 	server *redis.Client
 	// cluster is nil without one.
 	cluster *redis.ClusterClient
+	// links are the connections to the server, nil with a cluster.
+	links *links
+	// visitor are the options of a client that dials anew; nil where others tell which server serves.
+	visitor *redis.Options
 }
 
 // connect makes the clients. It does not reach for any server. renewed is called with each new connection.
@@ -56,44 +62,102 @@ func connect(a address, renewed func()) connection {
 	if o.PoolSize == 0 {
 		o.PoolSize = 10 * runtime.GOMAXPROCS(0)
 	}
-	o.OnConnect = func(ctx context.Context, c *redis.Conn) error {
-		renewed()
-		if a.topology == sentinel {
-			return demandMaster(ctx, c)
+	if a.topology == cluster {
+		o.OnConnect = func(context.Context, *redis.Conn) error {
+			renewed()
+			return nil
 		}
-		return nil
-	}
-	switch a.topology {
-	case cluster:
 		options := a.universal().Cluster()
 		options.ClusterStateReloadInterval = slotsLive
 		client := redis.NewClusterClient(options)
+		client.OnNewNode(func(node *redis.Client) { node.AddHook(replies{}) })
 		return connection{UniversalClient: client, cluster: client}
-	case sentinel:
+	}
+	links := new(links)
+	greet := func(ctx context.Context, c *redis.Conn) error { return links.greet(ctx, c, a.topology) }
+	o.Dialer = links.dialer(redis.NewDialer(o))
+	o.OnConnect = func(ctx context.Context, c *redis.Conn) error {
+		renewed()
+		return greet(ctx, c)
+	}
+	if a.topology == sentinel {
 		options := a.universal().Failover()
 		client := redis.NewFailoverClient(options)
 		// From here on they are read for sentinels only.
 		options.ReadTimeout, options.WriteTimeout = sentinelTimeout, sentinelTimeout
-		return connection{UniversalClient: client, server: client}
-	default:
-		client := redis.NewClient(o)
-		return connection{UniversalClient: client, server: client}
+		client.AddHook(replies{links})
+		return connection{UniversalClient: client, server: client, links: links}
 	}
+	client := redis.NewClient(o)
+	client.AddHook(replies{links})
+	visitor := *o
+	visitor.PoolSize, visitor.MinIdleConns, visitor.OnConnect = 1, 0, greet
+	return connection{UniversalClient: client, server: client, links: links, visitor: &visitor}
 }
 
-// errDemoted is that a sentinel has not heard of a failover yet. A replica would answer reads, with what it has.
-var errDemoted = errors.New("the server that a sentinel named is a replica")
+// greet asks a new connection which server it leads to, and refuses it where that is a replica: one that is read-only takes
+// no changes, and one that does not hear its master may have nothing yet, of which a reader would be told that there is nothing.
+// Who is not allowed to ask does without.
+func (l *links) greet(ctx context.Context, c *redis.Conn, t topology) error {
+	var sections [2]*redis.StringCmd
+	_, err := c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		sections = [...]*redis.StringCmd{pipe.Info(ctx, "server"), pipe.Info(ctx, "replication")}
+		return nil
+	})
+	if _, isReply := errors.AsType[redis.Error](err); err != nil && !isReply {
+		return err //nolint:wrapcheck // It is judged as any other failure to connect.
+	}
+	var f facts
+	for _, section := range sections {
+		f.read(section.Val())
+	}
+	role := f.role
+	if role == "" {
+		if role, err = roleOf(ctx, c); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.mode == "cluster", f.mode == "sentinel": // the library greets sentinels as well
+		return nil
+	case role == "slave" && (t == sentinel || f.readOnly != "0"):
+		return demoted(readOnly)
+	case f.isSevered():
+		return demoted(severed)
+	}
+	l.reached(f.runID)
+	return nil
+}
 
-// demandMaster refuses a new connection to a replica. Who is not allowed to ask does without.
-func demandMaster(ctx context.Context, c *redis.Conn) error {
+// roleOf is the role of a server that does not tell INFO, "" where it does not tell at all.
+func roleOf(ctx context.Context, c *redis.Conn) (string, error) {
 	role, err := c.Do(ctx, "ROLE").Slice()
 	if _, isReply := errors.AsType[redis.Error](err); isReply {
+		return "", nil
+	}
+	if err != nil || len(role) == 0 {
+		return "", err //nolint:wrapcheck // as above
+	}
+	text, _ := role[0].(string)
+	return text, nil
+}
+
+// severed is what callers are told of a replica that takes changes and does not hear its master.
+const severed = "it is a replica that does not hear its master, and may have nothing yet"
+
+// demoted is that a server is a replica.
+func demoted(why string) error { return &coordinator.Cause{Says: "Redis refuses: " + why} }
+
+// visit dials anew, to learn whether the address still leads to the server that the open connections lead to, and gives why
+// that failed. They go on where it did. Sentinels tell by themselves.
+func (c *connection) visit(ctx context.Context) error {
+	if c.visitor == nil {
 		return nil
 	}
-	if err == nil && len(role) > 0 && role[0] == "slave" {
-		return errDemoted
-	}
-	return err
+	options := *c.visitor
+	visitor := redis.NewClient(&options)
+	defer func() { _ = visitor.Close() }()
+	return visitor.Ping(ctx).Err() //nolint:wrapcheck // Health judges it.
 }
 
 // unroutable is that nobody can tell which server has a key: nothing was sent. Its cause may be a

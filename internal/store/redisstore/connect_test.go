@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,11 +120,10 @@ func TestAReplicaIsNotTakenForTheMaster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartSentinel(t, redistest.SentinelOptions{})
 	for i, node := range cluster.Nodes[:2] {
-		client := redis.NewClient(&redis.Options{Addr: node.Addr, MaxRetries: -1, OnConnect: demandMaster})
-		if err := client.Ping(t.Context()).Err(); errors.Is(err, errDemoted) != (i == 1) {
+		err := openAt(t, Options{URL: node.URL}).client.Ping(t.Context()).Err()
+		if refused := caused(err); refused != (i == 1) {
 			t.Errorf("node %d: %v", i, err)
 		}
-		must(t, client.Close())
 	}
 }
 

@@ -22,7 +22,7 @@ var errNotAsRecorded = errors.New("a value is missing or not as recorded")
 
 // fetch runs plain read commands, on values that no longer change, and again when the
 // reply was lost. An error of read that is errNotAsRecorded, or wraps it, comes back as it
-// is; redis.Nil becomes it; any other is judged as that of a script.
+// is, and so does one that is judged already; redis.Nil becomes it; any other is judged as that of a script.
 func (s *Store) fetch(ctx context.Context, what string, read func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, fetchPatience)
 	defer cancel()
@@ -36,6 +36,9 @@ func (s *Store) fetch(ctx context.Context, what string, read func(context.Contex
 		case errors.Is(err, redis.Nil):
 			return errNotAsRecorded
 		}
+		if judged, is := errors.AsType[*coordinator.Error](err); is {
+			return judged
+		}
 		if fate, refusal := judge(err, true); fate == decided {
 			return refusal
 		}
@@ -47,7 +50,7 @@ func (s *Store) fetch(ctx context.Context, what string, read func(context.Contex
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return fmt.Errorf("redis %s: %w", what, ctx.Err())
 		}
-		return coordinator.ErrStoreUnavailable(fmt.Errorf("redis %s: %w", what, err))
+		return unavailable(what, err)
 	}
 }
 

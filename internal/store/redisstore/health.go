@@ -3,6 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,6 +31,7 @@ const (
 	WarnReplicasMissing    = "redis_replicas_missing"
 	WarnReadOnly           = "redis_read_only"
 	WarnFull               = "redis_full"
+	WarnNewConnections     = "redis_new_connections"
 )
 
 // warningsLive is after how long the configuration is read again although nothing seems
@@ -40,19 +42,17 @@ const warningsLive = time.Minute
 // comes and goes with its clients, and a part may be large.
 const fullPercent = 95
 
-// Health reaches for the list of jobs and gives the warnings about the servers. Their configuration is read at the
-// first call, whenever Redis was away, a connection was made anew or a server says another thing of its state, and once a
-// minute. A lone server that is a read-only replica is an error, coordinator.ErrTakesNoChanges. A cluster
+// Health asks what requests ask: whether a script that writes would be run where the list of jobs is. It gives the warnings
+// about the servers. Their configuration is read at the first call, whenever Redis was away, a connection was made anew
+// or a server says another thing of its state, and once a minute. It also dials anew, which shows that the address has been moved to another server.
+// An error is CodeStoreUnavailable, and says what Redis refuses if it does. A cluster
 // of which only a part answers is a warning: the jobs of the others go on.
 func (s *Store) Health(ctx context.Context) ([]coordinator.Warning, error) {
 	ctx, cancel := context.WithTimeout(ctx, callBudget)
 	defer cancel()
+	strangers := s.visit(ctx)
 	states := map[string]string{}
-	err := s.fetchFrom(ctx, "exists", jobsKey(s.prefix), func(ctx context.Context, node *redis.Client) (err error) {
-		states[node.Options().Addr], err = stateOf(ctx, node, func(pipe redis.Pipeliner) redis.Cmder { return pipe.Exists(ctx, jobsKey(s.prefix)) })
-		return err
-	})
-	if err != nil {
+	if err := s.serves(ctx, states); err != nil {
 		return nil, err
 	}
 	masters, silent, err := s.reach(ctx, states)
@@ -63,24 +63,70 @@ func (s *Store) Health(ctx context.Context) ([]coordinator.Warning, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.client.cluster == nil && slices.ContainsFunc(about, func(w coordinator.Warning) bool { return w.Code == WarnReadOnly }) {
-		return nil, coordinator.ErrStoreUnavailable(fmt.Errorf("redis: %w", coordinator.ErrTakesNoChanges))
-	}
-	return slices.Concat(silent, about), nil
+	return slices.Concat(silent, strangers, about), nil
 }
 
-// stateOf asks a server for something, and in the same round trip for its state: what tells that its
-// configuration has to be read again. A server that forbids to ask has none.
-func stateOf(ctx context.Context, node *redis.Client, ask func(redis.Pipeliner) redis.Cmder) (state string, err error) {
-	pipe := node.Pipeline()
-	asked, replication, memory := ask(pipe), pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory")
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	if err := asked.Err(); err != nil {
+// serves tells whether the server that has the list of jobs takes changes, and adds its state to states. A refusal is
+// asked for twice: the first may come by a connection that leads to the master of before.
+func (s *Store) serves(ctx context.Context, states map[string]string) error {
+	key := jobsKey(s.prefix)
+	refused := false
+	return s.fetchFrom(ctx, "health", key, func(ctx context.Context, node *redis.Client) error {
+		state, err := stateOf(ctx, node, key)
+		states[node.Options().Addr] = state
+		if _, isReply := errors.AsType[redis.Error](err); !isReply && !caused(err) {
+			return err
+		}
+		if refused {
+			return unavailable("health", err)
+		}
+		refused = true
+		return err
+	})
+}
+
+// visit gives a warning where connections cannot be made anew, while requests go on with those that there are. Where
+// there are none, they fail, and with them the rest of Health.
+func (s *Store) visit(ctx context.Context) []coordinator.Warning {
+	within, cancel := context.WithTimeout(ctx, callBudget/3)
+	defer cancel()
+	err := s.client.visit(within)
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	s.health.stale.Store(true)
+	why := "none could be made in time"
+	if cause, known := coordinator.CauseOf(unavailable("dial anew", err)); known {
+		why = cause.Says
+	}
+	return []coordinator.Warning{{Code: WarnNewConnections, Detail: "No new connection to Redis can be made: " + why + ". Those that are open go on; see to it before they end."}}
+}
+
+// stateOf asks a server whether it takes changes, and in the same round trip for its state: what tells that its
+// configuration has to be read again. A server that forbids to ask has none. key is one of the server's; without, it is only asked whether it answers.
+func stateOf(ctx context.Context, node *redis.Client, key string) (state string, err error) {
+	var replication, memory *redis.StringCmd
+	ask := func(pipe redis.Pipeliner) {
+		replication, memory = pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory")
+	}
+	if key != "" {
+		_, err = proven(ctx, node, key, ask)
+	} else {
+		pipe := node.Pipeline()
+		ping := pipe.Ping(ctx)
+		ask(pipe)
+		_, _ = pipe.Exec(ctx) // each command has its own error
+		err = ping.Err()
+	}
+	if err != nil {
 		return "", err //nolint:wrapcheck // fetch judges it.
 	}
 	var f facts
 	f.read(replication.Val())
 	f.read(memory.Val())
+	if key != "" && f.isSevered() {
+		return "", demoted(severed)
+	}
 	return strings.Join([]string{f.role, f.readOnly, f.replicas, f.good, strconv.FormatBool(f.isFull())}, " "), nil
 }
 
@@ -89,7 +135,7 @@ func stateOf(ctx context.Context, node *redis.Client, ask func(redis.Pipeliner) 
 func (s *Store) reach(ctx context.Context, states map[string]string) (reached []*redis.Client, silent []coordinator.Warning, err error) {
 	masters, err := s.client.masters(ctx)
 	if err != nil {
-		return nil, nil, coordinator.ErrStoreUnavailable(err)
+		return nil, nil, unavailable("find the masters", err)
 	}
 	if s.client.cluster == nil {
 		return masters, nil, nil
@@ -100,7 +146,7 @@ func (s *Store) reach(ctx context.Context, states map[string]string) (reached []
 		pings.Go(func() {
 			within, cancel := context.WithTimeout(ctx, callBudget/2)
 			defer cancel()
-			found[i], answers[i] = stateOf(within, node, func(pipe redis.Pipeliner) redis.Cmder { return pipe.Ping(within) })
+			found[i], answers[i] = stateOf(within, node, "")
 		})
 	}
 	pings.Wait()
@@ -161,6 +207,8 @@ type facts struct {
 	mode           string
 	role, readOnly string
 	replicas       string
+	// link is "up" where a replica hears its master.
+	link string
 	// good are the replicas that min-replicas-to-write counts, and needed is how many that demands; good is "" where it demands none.
 	good, needed string
 	// used, limit and uncounted are bytes: a server refuses what takes memory while used without uncounted is above limit.
@@ -177,7 +225,7 @@ type facts struct {
 func (f *facts) read(text string) {
 	fields := map[string]*string{
 		"redis_version": &f.version, "run_id": &f.runID, "redis_mode": &f.mode,
-		"role": &f.role, "slave_read_only": &f.readOnly, "connected_slaves": &f.replicas, "min_slaves_good_slaves": &f.good,
+		"role": &f.role, "slave_read_only": &f.readOnly, "master_link_status": &f.link, "connected_slaves": &f.replicas, "min_slaves_good_slaves": &f.good,
 		"maxmemory_policy": &f.policy, "used_memory": &f.used, "maxmemory": &f.limit, "mem_not_counted_for_evict": &f.uncounted,
 		"aof_enabled": &f.aof,
 	}
@@ -220,6 +268,9 @@ func (f *facts) isFull() bool {
 	return limit > 0 && f.policy == "noeviction" && used-uncounted > limit/100*fullPercent
 }
 
+// isSevered tells of a replica that does not hear its master.
+func (f *facts) isSevered() bool { return f.role == "slave" && f.link == "down" }
+
 // misses tells whether a server has fewer replicas than its own configuration demands.
 func (f *facts) misses() bool {
 	good, err := strconv.Atoi(f.good)
@@ -233,14 +284,15 @@ func (f *facts) misses() bool {
 	return good < needed
 }
 
-// away tells an error of the connection, or of a server that is not ready, from one that
+// away tells an error of the connection, or of a server that does not work, from one that
 // forbids a command.
 func away(err error) bool {
-	if err == nil {
-		return false
+	answered, isReply := errors.AsType[redis.Error](err)
+	if !isReply {
+		return err != nil
 	}
-	what, _ := judge(err, false)
-	return what != decided
+	why := says(answered.Error())
+	return why != noPermission && why != unknownCommand
 }
 
 // warnings are what an operator should change.

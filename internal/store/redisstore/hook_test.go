@@ -33,7 +33,7 @@ func (tp *tap) reset() {
 	clear(tp.sent)
 }
 
-// counted gives what was sent since the last reset, by name; scripts are "evalsha" in sum.
+// counted gives what was sent since the last reset, by name; scripts are "evalsha" in sum, but for "prove".
 func (tp *tap) counted() map[string]int {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
@@ -85,7 +85,14 @@ func (tp *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 func (tp *tap) note(cmds ...redis.Cmder) {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
+	if cmds[0].Name() == "info" {
+		return // it greets a new connection; how many of them there are is the pool's business
+	}
 	for _, cmd := range cmds {
-		tp.sent[cmd.Name()]++
+		name := cmd.Name()
+		if verb := verbOf(cmd); verb == proveScript.verb {
+			name = verb
+		}
+		tp.sent[name]++
 	}
 }

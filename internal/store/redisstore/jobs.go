@@ -178,18 +178,18 @@ func (s *Store) askJobsOf(ctx context.Context, node *redis.Client, names []strin
 	})
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		// The server knows no scripts yet: fetch comes back after the load.
-		return errors.Join(err, text.Load(ctx, node).Err())
+		return cmp.Or(text.Load(ctx, node).Err(), err)
 	}
-	if undecided(err) {
+	if concernsAll(err) {
 		return err
 	}
 	for i, cmd := range cmds {
-		if undecided(cmd.Err()) {
+		if concernsAll(cmd.Err()) {
 			return cmd.Err()
 		}
 		r := &replies[at[i]]
 		if err := cmd.Err(); err != nil {
-			r.err = coordinator.ErrInternal(fmt.Errorf("redis refused a script: %w", err))
+			_, r.err = judge(err, true)
 			continue
 		}
 		r.reply, r.err = parseReply(jobStateScript.verb, names[at[i]], cmd.Val())

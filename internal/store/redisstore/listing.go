@@ -19,8 +19,12 @@ import (
 func (s *Store) jobNames(ctx context.Context) ([]string, error) {
 	var names []string
 	err := s.fetchFrom(ctx, "list jobs", jobsKey(s.prefix), func(ctx context.Context, node *redis.Client) error {
-		var err error
-		names, err = node.SMembers(ctx, jobsKey(s.prefix)).Result()
+		var members *redis.StringSliceCmd
+		_, err := proven(ctx, node, jobsKey(s.prefix), func(pipe redis.Pipeliner) { members = pipe.SMembers(ctx, jobsKey(s.prefix)) })
+		if err != nil {
+			return err
+		}
+		names, err = members.Result()
 		return err
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,8 +74,7 @@ func (s *Store) lookAt(ctx context.Context, node *redis.Client, names []string, 
 		}
 		return nil
 	})
-	// What a single job is refused with is none of the others' business.
-	if undecided(err) {
+	if concernsAll(err) {
 		return err
 	}
 	var now int64
@@ -87,7 +87,7 @@ func (s *Store) lookAt(ctx context.Context, node *redis.Client, names []string, 
 		now = clock.Val().UnixMilli()
 	}
 	for i, cmd := range cmds {
-		if undecided(cmd.Err()) {
+		if concernsAll(cmd.Err()) {
 			return cmd.Err()
 		}
 		g := glanceOf(cmd)
@@ -100,13 +100,14 @@ func (s *Store) lookAt(ctx context.Context, node *redis.Client, names []string, 
 	return nil
 }
 
-// undecided tells whether a pipeline, or a command of it, is to be sent again.
-func undecided(err error) bool {
-	if err == nil {
+// concernsAll tells whether an error of one command of a pipeline is about more than what that one asked for: Redis is away, or refuses
+// commands. What a single job is refused with is none of the others' business.
+func concernsAll(err error) bool {
+	if err == nil || errors.Is(err, redis.Nil) {
 		return false
 	}
-	what, _ := judge(err, true)
-	return what != decided
+	what, refusal := judge(err, true)
+	return what != decided || coordinator.CodeOf(refusal) == coordinator.CodeStoreUnavailable
 }
 
 func glanceOf(cmd *redis.SliceCmd) glance {

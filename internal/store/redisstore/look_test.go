@@ -61,7 +61,7 @@ func TestJobsAtWhichNothingHappensCostAGlance(t *testing.T) {
 	again, err := s.Jobs(t.Context())
 	l.ok(err)
 	l.same("states", again, first)
-	l.same("commands", counter.counted(), map[string]int{"smembers": 2, "hmget": 2 * (jobs + 1)})
+	l.same("commands", counter.counted(), map[string]int{"prove": 2, "smembers": 2, "hmget": 2 * (jobs + 1)})
 
 	l.now += 5
 	again, err = s.Jobs(t.Context())

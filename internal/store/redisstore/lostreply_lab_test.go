@@ -85,7 +85,7 @@ func (l *lossyLab) cutOff() {
 		err := l.store.client.Ping(l.Context()).Err()
 		_, isReply := errors.AsType[redis.Error](err)
 		switch {
-		case err == nil, isReply, errors.Is(err, syscall.ECONNREFUSED):
+		case err == nil, isReply, caused(err), errors.Is(err, syscall.ECONNREFUSED):
 			return
 		case l.Context().Err() != nil:
 			l.Fatalf("no end of old connections: %v", err)

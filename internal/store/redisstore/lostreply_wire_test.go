@@ -77,7 +77,7 @@ type command struct {
 // unanswered tells whether the server may have run it unnoticed.
 func (c command) unanswered() bool {
 	_, isReply := errors.AsType[redis.Error](c.err)
-	return c.err != nil && !isReply
+	return c.err != nil && !isReply && !caused(c.err)
 }
 
 // newWire sets a proxy up before a server. The client goes around it.
@@ -199,7 +199,7 @@ func (w *wire) carry(ctx context.Context, cmd redis.Cmder, send func() error) er
 func (w *wire) note(ctx context.Context, cmd redis.Cmder) (int, fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.counting || slices.Contains([]string{"hello", "auth", "client", "select", "ping"}, cmd.Name()) {
+	if !w.counting || slices.Contains([]string{"hello", "auth", "client", "select", "info", "ping"}, cmd.Name()) {
 		return -1, noFault
 	}
 	until, _ := ctx.Deadline()

@@ -34,7 +34,9 @@ type restore struct {
 	checkpoint coordinator.Checkpoint
 	leaseID    string
 	leaseMs    int64
-	parts      []coordinator.ManifestPart
+	// era is that of the links before anything of the checkpoint was read.
+	era   int64
+	parts []coordinator.ManifestPart
 	// uploads has the upload of each part whose bytes lie in chunks.
 	uploads []string
 	// shared are the restore bytes of the shared state, nil before they were needed.
@@ -44,12 +46,13 @@ type restore struct {
 // OpenRestore leases a completed checkpoint, reads its manifest, and looks whether every
 // chunk of each part is there: damage should show before the first byte.
 func (s *Store) OpenRestore(ctx context.Context, call coordinator.RestoreCall) (coordinator.RestoreSource, error) {
+	era := s.era()
 	r, err := s.runInOrder(ctx, openRestoreScript, call.Job, refText(call.Ref), coordinator.SnapshotVersion, call.Token, call.LeaseMs)
 	if err != nil {
 		return nil, err
 	}
 	if r.word != wordOK {
-		return nil, restoreRefusal(openRestoreScript.verb, call.Ref, r)
+		return nil, s.sure(ctx, call.Job, era, restoreRefusal(openRestoreScript.verb, call.Ref, r))
 	}
 	checkpoint, err := s.checkpoint(openRestoreScript.verb, call.Job, r)
 	if err != nil {
@@ -60,7 +63,7 @@ func (s *Store) OpenRestore(ctx context.Context, call coordinator.RestoreCall) (
 	if body.err != nil {
 		return nil, badReply(openRestoreScript.verb, r, body.err)
 	}
-	o := &restore{store: s, checkpoint: checkpoint, leaseID: call.Token, leaseMs: call.LeaseMs}
+	o := &restore{store: s, checkpoint: checkpoint, leaseID: call.Token, leaseMs: call.LeaseMs, era: era}
 	err = o.readManifest(ctx, call, sharedDigest)
 	if coordinator.CodeOf(err) == coordinator.CodeSnapshotDamaged {
 		// What a deletion has taken since is no damage.
@@ -69,6 +72,7 @@ func (s *Store) OpenRestore(ctx context.Context, call coordinator.RestoreCall) (
 		}
 	}
 	if err != nil {
+		err = s.sure(ctx, call.Job, era, err)
 		o.giveUp(ctx)
 		return nil, err
 	}
@@ -129,7 +133,7 @@ func (o *restore) ReadAt(ctx context.Context, part int, p []byte, off int64) (in
 		err = o.store.fetchRange(ctx, key, p, start)
 	}
 	if errors.Is(err, errNotAsRecorded) {
-		return 0, o.damaged(partOf(described.TaskID), err)
+		return 0, o.store.sure(ctx, o.checkpoint.Job, o.era, o.damaged(partOf(described.TaskID), err))
 	}
 	if err != nil {
 		return 0, err
@@ -181,8 +185,8 @@ func (o *restore) sharedLines(ctx context.Context) ([]byte, error) {
 		}
 	}
 	if int64(len(names)) != o.checkpoint.SharedEntries || int64(len(lines)) != o.checkpoint.SharedBytes {
-		return nil, o.damaged(sharedText, fmt.Errorf("%w: %d entries with %d bytes instead of %d with %d", errNotAsRecorded,
-			len(names), len(lines), o.checkpoint.SharedEntries, o.checkpoint.SharedBytes))
+		return nil, o.store.sure(ctx, o.checkpoint.Job, o.era, o.damaged(sharedText, fmt.Errorf("%w: %d entries with %d bytes instead of %d with %d", errNotAsRecorded,
+			len(names), len(lines), o.checkpoint.SharedEntries, o.checkpoint.SharedBytes)))
 	}
 	o.shared = lines
 	return lines, nil

@@ -169,10 +169,10 @@ func aboutJobs(named func(string) func(l *lossyLab) call) []tripped {
 	}
 	sweep := func(ctx context.Context, s *Store) error { return s.Sweep(ctx, coordinator.SweepCall{}) }
 	return []tripped{
-		{"Jobs", "jobs, 999 at which nothing happens", jobs(999, true, list), 3, sent{"smembers": 1, "hmget": 1000}},
-		{"Jobs", "jobs, 999 for the first time", jobs(999, false, list), 13, sent{"smembers": 1, "hmget": 1000, "evalsha": 1000}},
-		{"Sweep", "sweep of 999 jobs at which nothing happens", jobs(999, true, sweep), 3, sent{"smembers": 1, "hmget": 1000}},
-		{"Sweep", "sweep with something to do in one job", named("a sweep"), 4, sent{"smembers": 1, "hmget": 2, "evalsha": 3}},
+		{"Jobs", "jobs, 999 at which nothing happens", jobs(999, true, list), 3, sent{"smembers": 1, "hmget": 1000, "evalsha": 1}},
+		{"Jobs", "jobs, 999 for the first time", jobs(999, false, list), 13, sent{"smembers": 1, "hmget": 1000, "evalsha": 1001}},
+		{"Sweep", "sweep of 999 jobs at which nothing happens", jobs(999, true, sweep), 3, sent{"smembers": 1, "hmget": 1000, "evalsha": 1}},
+		{"Sweep", "sweep with something to do in one job", named("a sweep"), 4, sent{"smembers": 1, "hmget": 2, "evalsha": 4}},
 		oneScript("Job", "job", reading(func(ctx context.Context, s *Store, ref coordinator.Ref) error {
 			_, err := s.Job(ctx, ref.Job)
 			return err
@@ -191,7 +191,7 @@ func aboutJobs(named func(string) func(l *lossyLab) call) []tripped {
 			_, err := l.store.Health(l.Context())
 			l.ok(err)
 			return func(ctx context.Context) (any, error) { return l.store.Health(ctx) }
-		}, 1, sent{"exists": 1, "info": 2}},
+		}, 1, sent{"evalsha": 1, "info": 2}},
 	}
 }
 
@@ -284,7 +284,8 @@ type meteredConn struct {
 
 // Write begins a round trip, unless it is of the handshake of a new connection.
 func (c *meteredConn) Write(p []byte) (int, error) {
-	c.written = !bytes.Contains(p, []byte("\r\nhello\r\n")) && !bytes.Contains(p, []byte("\r\nclient\r\n"))
+	c.written = !bytes.Contains(p, []byte("\r\nhello\r\n")) && !bytes.Contains(p, []byte("\r\nclient\r\n")) &&
+		!bytes.HasPrefix(p, []byte("*2\r\n$4\r\ninfo\r\n"))
 	return c.Conn.Write(p)
 }
 
@@ -313,6 +314,10 @@ func TestRoundTripsOfEachOperation(t *testing.T) {
 		_, err := c(t.Context())
 		l.ok(err)
 		trips, sent := int(wire.trips.Load()), counter.counted()
+		if n := sent[proveScript.verb]; n > 0 {
+			sent["evalsha"] += n
+			delete(sent, proveScript.verb)
+		}
 		delete(sent, "hello")
 		delete(sent, "client")
 		if trips != o.trips || !maps.Equal(sent, o.sent) {

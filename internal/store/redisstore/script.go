@@ -248,7 +248,7 @@ func (s *Store) insist(
 	case again && how != reads:
 		return nil, again, coordinator.ErrOutcomeUnknown(fmt.Errorf("redis %s: %w", verb, err))
 	default:
-		return nil, again, coordinator.ErrStoreUnavailable(fmt.Errorf("redis %s: %w", verb, err))
+		return nil, again, unavailable(verb, err)
 	}
 }
 
@@ -306,10 +306,10 @@ func judge(err error, sent bool) (fate, error) {
 	switch {
 	case strings.HasPrefix(text, "OOM "), strings.Contains(text, "-OOM "):
 		return decided, coordinator.ErrStoreFull(err)
-	case strings.HasPrefix(text, "NOAUTH "), strings.HasPrefix(text, "WRONGPASS "), strings.HasPrefix(text, "NOPERM "):
-		return decided, coordinator.ErrStoreUnavailable(err)
+	case isOurs(text):
+		return decided, coordinator.ErrInternal(fmt.Errorf("redis refused a command: %w", err))
 	default:
-		return decided, coordinator.ErrInternal(fmt.Errorf("redis refused a script: %w", err))
+		return decided, unavailable("refuses", err)
 	}
 }
 

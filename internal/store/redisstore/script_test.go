@@ -58,7 +58,7 @@ func TestWhatBecameOfAFailedAttempt(t *testing.T) {
 		{err: replyError("ERR Error running script (call to f_0): @user_script:1: -OOM command not allowed when used memory > 'maxmemory'."), sent: true, want: decided, code: coordinator.CodeStoreFull},
 		{err: replyError("NOAUTH Authentication required."), sent: true, want: decided, code: coordinator.CodeStoreUnavailable},
 		{err: replyError("WRONGTYPE Operation against a key holding the wrong kind of value"), sent: true, want: decided, code: coordinator.CodeInternal},
-		{err: fmt.Errorf("wrapped: %w", replyError("LOADING")), sent: true, want: decided, code: coordinator.CodeInternal},
+		{err: fmt.Errorf("wrapped: %w", replyError("LOADING")), sent: true, want: decided, code: coordinator.CodeStoreUnavailable},
 	} {
 		what, refusal := judge(test.err, test.sent)
 		if what != test.want || coordinator.CodeOf(refusal) != test.code {

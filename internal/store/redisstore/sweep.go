@@ -122,7 +122,7 @@ func (s *Store) findLate(ctx context.Context, node *redis.Client, some []candida
 		}
 		return nil
 	})
-	if undecided(err) {
+	if concernsAll(err) {
 		return err
 	}
 	for i, cmd := range cmds {

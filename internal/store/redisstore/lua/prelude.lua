@@ -1,6 +1,9 @@
 -- Prelude of every script, after prelude_base.lua: how scripts look around and answer. It reads
 -- only; other preludes have what writes.
 --
+-- A replica runs no script to its end, also where it may serve reads: what it lacks it may only not have
+-- heard of yet, and who is told that there is nothing begins with nothing. Unlinking what is not there tells.
+--
 -- Every script answers { word, now, body, ended, evicted, before } (reply.go reads it); the last
 -- three may be left out:
 --   word     "ok", another word of the script's own, or the code of a refusal
@@ -37,6 +40,11 @@
 --   met(tag, must_not_exist, first, count)
 --                                whether a resource with this entity tag, nil or false for one that does not exist, meets a
 --                                precondition whose tags are ARGV[first …]; "*" is any
+
+local replica = redis.pcall('UNLINK', base .. 'void')
+if type(replica) == 'table' and replica.err and string.find(replica.err, 'READONLY', 1, true) then
+  return replica
+end
 
 local ended, evicted, before = {}, {}, {}
 
