@@ -28,7 +28,9 @@ type Ref struct {
 //   - Time is the store's clock. Reads derive expiry ([Expired]); what changes a
 //     checkpoint writes it first and then refuses.
 //   - A call with a Token may reach the store twice and answers the same both times.
-//   - A record that cannot be read as ours does not exist, and never disturbs others.
+//   - A record that cannot be read as ours, or that an index has and that is gone, is an error and never "none":
+//     CodeSnapshotDamaged for a checkpoint, see [ErrInconsistent]. It does not disturb others; who looks at many
+//     leaves it out, and the observer and Health tell of it.
 type Store interface {
 	// Trigger makes a pending checkpoint, or finds the one that an Idempotency-Key made.
 	// Errors: CodeInvalidRequest for another number of acknowledgements than the job's settings

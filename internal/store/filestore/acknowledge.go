@@ -2,7 +2,8 @@ package filestore
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
@@ -34,17 +35,25 @@ func (a *ack) view(c *checkpoint, task string) coordinator.Ack {
 	return coordinator.Ack{TaskID: task, Attempt: a.Attempt, AcknowledgedAt: a.At, LatencyMs: a.latency(c), Part: a.info()}
 }
 
-// ack finds the acknowledgement of a task; nil when there is none.
-func (c *checkpoint) ack(task string) *ack {
+// ack finds the acknowledgement of a task; nil when there surely is none. Error: coordinator.ErrInconsistent.
+func (c *checkpoint) ack(task string) (*ack, error) {
 	text := get(child(c.b, bucketAcks), []byte(task))
 	if text == nil {
-		return nil
+		return nil, nil //nolint:nilnil // None is no error.
 	}
-	a := new(ack)
-	// An acknowledgement that cannot be read still counts: it must not be given twice.
-	_ = json.Unmarshal(text, a)
-	return a
+	return c.readAck(task, text)
 }
+
+func (c *checkpoint) readAck(task string, text []byte) (*ack, error) {
+	a := new(ack)
+	if err := decode(text, a); err != nil {
+		return nil, c.job.inconsistent(c.id, fmt.Sprintf("the acknowledgement of task %q", task), err)
+	}
+	return a, nil
+}
+
+// hasAcked tells whether a task has acknowledged, also where how is not to be read: it must not do so twice.
+func (c *checkpoint) hasAcked(task string) bool { return has(child(c.b, bucketAcks), task) }
 
 // Acknowledge applies the items in order as one step.
 func (s *Store) Acknowledge(ctx context.Context, call coordinator.AckCall) (coordinator.AckResult, error) {
@@ -123,9 +132,11 @@ type ackWord struct {
 // which may complete the checkpoint. took tells that its part is the task's part now.
 func (s *step) acknowledge(c *checkpoint, word ackWord) (outcome coordinator.AckOutcome, took bool) {
 	outcome = coordinator.AckOutcome{TaskID: word.TaskID, RequiredTaskAcks: c.Required}
-	before := c.ack(word.TaskID)
+	before, unread := c.ack(word.TaskID)
 	refusal := c.checkSender(word.TaskID, word.Epoch, word.Attempt)
 	switch {
+	case unread != nil:
+		refusal = asRefusal(unread)
 	case before != nil && word.token != "" && before.Token == word.token && before.Item == word.place:
 		return s.acknowledgedBefore(c, outcome, before), false
 	case refusal != nil:
@@ -138,7 +149,14 @@ func (s *step) acknowledge(c *checkpoint, word ackWord) (outcome coordinator.Ack
 	case c.Status == coordinator.StatusCompleted:
 		refusal = s.late(c)
 	default:
-		counts, stored := word.counts(c)
+		counts, stored, err := word.counts(c)
+		if err == nil && c.Acked+1 >= c.Required {
+			err = c.checkTotals() // it would complete
+		}
+		if err != nil {
+			refusal = asRefusal(err)
+			break
+		}
 		if word.Digest != "" && (!stored || word.Digest != counts.Digest) {
 			refusal = coordinator.ErrPartChanged(c.id, word.TaskID, counts.Digest)
 			break
@@ -188,20 +206,29 @@ func (w *ackWord) differs(before *ack) bool {
 
 // counts gives the part that would count: the one handed in, else the uploaded one, else
 // an empty one. stored is false for the last; its digest is "" then.
-func (w *ackWord) counts(c *checkpoint) (info coordinator.PartInfo, stored bool) {
+func (w *ackWord) counts(c *checkpoint) (info coordinator.PartInfo, stored bool, err error) {
 	if w.Part != nil {
-		return coordinator.PartInfo{Entries: w.Part.Entries, Bytes: int64(len(w.Part.Content)), Digest: w.Part.Digest}, true
+		return coordinator.PartInfo{Entries: w.Part.Entries, Bytes: int64(len(w.Part.Content)), Digest: w.Part.Digest}, true, nil
 	}
-	if uploaded := c.staged(w.TaskID); uploaded != nil {
-		return uploaded.info(), true
+	uploaded, err := c.staged(w.TaskID)
+	if uploaded != nil {
+		return uploaded.info(), true, nil
 	}
-	return coordinator.PartInfo{}, false
+	return coordinator.PartInfo{}, false, err
+}
+
+// asRefusal is the refusal that err is.
+func asRefusal(err error) *coordinator.Error {
+	if refusal, is := errors.AsType[*coordinator.Error](err); is {
+		return refusal
+	}
+	return coordinator.ErrInternal(err)
 }
 
 // accept writes an acknowledgement and completes the checkpoint if it was the last one.
 // It gives the latency in ms.
 func (s *step) accept(c *checkpoint, word ackWord, counts coordinator.PartInfo) int64 {
-	if c.staged(word.TaskID) != nil {
+	if c.Staged > 0 && has(child(c.b, bucketParts), word.TaskID) {
 		c.Staged--
 	}
 	if word.Part != nil {
@@ -250,7 +277,7 @@ func (s *Store) stage(ctx context.Context, call coordinator.AckCall) (map[int]st
 		if err != nil || c.at(st.now).Status != coordinator.StatusPending {
 			return nil, nil //nolint:nilerr // The step itself gives the refusal.
 		}
-		return slices.DeleteFunc(large, func(i int) bool { return c.ack(call.Items[i].TaskID) != nil }), nil
+		return slices.DeleteFunc(large, func(i int) bool { return c.hasAcked(call.Items[i].TaskID) }), nil
 	})
 	if err != nil || len(wanted) == 0 {
 		return nil, err

@@ -17,7 +17,7 @@ func audit(t testing.TB, s *Store) []string {
 	t.Helper()
 	a := auditor{files: map[string]bool{}}
 	err := s.db.View(func(tx *bolt.Tx) error {
-		l := newLedger(tx)
+		l := newLedger(tx, nil)
 		for _, j := range l.readableJobs() {
 			a.job(j)
 		}
@@ -67,7 +67,10 @@ func (a *auditor) job(j *job) {
 	remains, pinned, present := 0, 0, 0
 	retainedBytes := int64(0)
 	for k := range ascend(child(j.b, bucketCheckpoints), nil) {
-		c := j.checkpoint(idOf(k))
+		c, err := j.checkpoint(idOf(k))
+		if err != nil {
+			a.addf("%v", err)
+		}
 		if under := j.underImport(idOf(k), ""); under != nil {
 			if get(child(j.b, bucketImporting), timeKey(under.Lease, k)) == nil {
 				a.addf("the lease of %d, which is under import, is not in importing", under.id)
@@ -200,7 +203,13 @@ func (a *auditor) checkpoint(c *checkpoint) {
 	}
 	acked, staged, files := 0, 0, 0
 	var entries, size int64
-	for task, given := range c.acks("") {
+	for name, text := range ascend(child(c.b, bucketAcks), nil) {
+		task := string(name)
+		given, err := c.readAck(task, text)
+		if err != nil {
+			a.addf("%v", err)
+			continue
+		}
 		acked++
 		entries, size = entries+given.Entries, size+given.Bytes
 		if get(child(c.b, bucketMissing), []byte(task)) != nil {

@@ -3,7 +3,6 @@ package filestore
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -64,8 +63,14 @@ func (s *step) recall(j *job, verb string, call coordinator.Idempotency) (*remem
 		return nil, nil //nolint:nilnil // A new call is no error.
 	}
 	known := new(remembered)
-	if json.Unmarshal(text, known) != nil || known.Expires < s.now {
-		return nil, nil //nolint:nilnil,nilerr // What cannot be read is as good as forgotten.
+	if err := decode(text, known); err != nil {
+		// It may have done what this call asks for, so doing it again could be once too often.
+		err = fmt.Errorf("read what the call with this key did: %w", err)
+		j.unreadable(j.name, noCheckpoint, err)
+		return nil, coordinator.ErrInternal(err)
+	}
+	if known.Expires < s.now {
+		return nil, nil //nolint:nilnil // It is forgotten.
 	}
 	if call.Key != "" && known.Fingerprint != call.Fingerprint {
 		return nil, coordinator.ErrIdempotencyKeyReused()
@@ -82,7 +87,7 @@ func (s *step) remember(j *job, verb string, call coordinator.Idempotency, did r
 	}
 	did.Fingerprint, did.Token = call.Fingerprint, call.Token
 	var before remembered
-	if text := get(child(j.b, bucketCalls), key); text != nil && json.Unmarshal(text, &before) == nil {
+	if text := get(child(j.b, bucketCalls), key); text != nil && decode(text, &before) == nil {
 		did.Expires = before.Expires // one that is over and not swept yet
 	}
 	s.keep(j, key, &did, s.now+keptMs)

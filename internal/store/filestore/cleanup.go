@@ -56,7 +56,7 @@ func (j *job) evictionOrder() []*checkpoint {
 	var order []*checkpoint
 	add := func(ids []int64) {
 		for _, id := range ids {
-			if c := j.checkpoint(id); c != nil && !c.Pinned {
+			if c, err := j.checkpoint(id); err == nil && c != nil && !c.Pinned { // others are only deleted by name
 				order = append(order, c)
 			}
 		}

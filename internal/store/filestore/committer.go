@@ -41,6 +41,8 @@ type committer struct {
 	reserve *reserve
 	// breaks is told of the failure that is the last, before anybody is answered.
 	breaks func()
+	// unreadable is that of the ledger.
+	unreadable func(job string, id int64, err error)
 	// last is the number of the last transaction, 0 before the first.
 	last int
 
@@ -213,7 +215,7 @@ func (c *committer) attempt(batch []*change) (guilty int, err error) {
 		c.stop(overwritten)
 		return -1, coordinator.ErrStoreUnavailable(overwritten)
 	}
-	ledger := newLedger(tx)
+	ledger := newLedger(tx, c.unreadable)
 	for i, ch := range batch {
 		if err := c.apply(ch, ledger); err != nil {
 			return i, err

@@ -34,16 +34,21 @@ func (s *step) deleteJob(j *job, limit int) (more bool) {
 		return true
 	}
 	var gone []*checkpoint
+	var remnants []int64
 	for k := range ascend(child(j.b, bucketCheckpoints), nil) {
-		c := j.checkpoint(idOf(k))
-		if c == nil {
-			continue // what a newer server wrote does not exist
-		}
-		if len(gone) == limit {
+		if len(gone)+len(remnants) == limit {
 			more = true
 			break
 		}
+		c, err := j.checkpoint(idOf(k))
+		if err != nil || c == nil {
+			remnants = append(remnants, idOf(k))
+			continue
+		}
 		gone = append(gone, c)
+	}
+	for _, id := range remnants {
+		s.removeRemnant(j, id, coordinator.DeletedByRequest)
 	}
 	for _, c := range gone {
 		s.evict(c, coordinator.ReasonAborted, coordinator.DeletedByRequest)

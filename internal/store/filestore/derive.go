@@ -1,8 +1,6 @@
 package filestore
 
 import (
-	"encoding/json"
-
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
@@ -17,9 +15,9 @@ func (l *ledger) derive(j *job) {
 	j.Pinned, j.RetainedBytes = 0, 0
 	var retained []*checkpoint
 	for k := range ascend(child(j.b, bucketCheckpoints), nil) {
-		c := j.checkpoint(idOf(k))
-		if c == nil {
-			continue
+		c, err := j.checkpoint(idOf(k))
+		if err != nil || c == nil {
+			continue // of one that cannot be read there is nothing to count
 		}
 		if c.Pinned {
 			j.Pinned++
@@ -35,7 +33,7 @@ func (l *ledger) derive(j *job) {
 	}
 	for k, text := range descend(child(j.b, bucketEvents), nil) {
 		var e event
-		_ = json.Unmarshal(text, &e) // the number counts, or it would be given again
+		_ = decode(text, &e) // the number counts, or it would be given again
 		j.Log = eventLog{Seq: idOf(k), Epoch: e.Epoch}
 		break
 	}

@@ -1,8 +1,6 @@
 package filestore
 
 import (
-	"encoding/json"
-
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
@@ -103,7 +101,7 @@ func (s *step) complete(c *checkpoint, lastTask string) {
 	s.dropStaged(c)
 	if c.Shared.Bytes <= InlineBytes {
 		// The first restore would have to write it; much state would hold up everybody here.
-		if sum, err := c.sumShared(); err == nil {
+		if sum, err := c.sumShared(); err == nil { // checkTotals has seen that it is whole
 			c.Shared.Digest = sum.Digest
 		}
 	}
@@ -156,9 +154,8 @@ func (s *step) dropFiles(c *checkpoint, gone func(task string) bool) {
 		return
 	}
 	for task, text := range ascend(child(c.b, bucketParts), nil) {
-		var p part
-		if json.Unmarshal(text, &p) == nil && p.File && gone(string(task)) {
-			s.dropFile(p.Upload)
+		if file := fileOf(text); file != "" && gone(string(task)) {
+			s.dropFile(file)
 			c.Files--
 		}
 	}

@@ -2,7 +2,7 @@ package filestore
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -144,28 +144,40 @@ func (s *Store) Events(ctx context.Context, call coordinator.EventsCall) (coordi
 			return coordinator.EventsResult{}, coordinator.ErrJobNotFound(call.Job)
 		}
 		result := coordinator.EventsResult{Position: j.Log.position()}
+		has := call.After != nil && j.logHas(*call.After)
+		if has {
+			result.Events, has = j.eventsAfter(call.After.Seq, call.Limit)
+		}
 		switch {
-		case call.After == nil:
-		case j.logHas(*call.After):
-			for k, text := range ascend(child(j.b, bucketEvents), idKey(call.After.Seq+1)) {
-				if len(result.Events) == call.Limit {
-					break
-				}
-				var e event
-				if json.Unmarshal(text, &e) == nil {
-					result.Events = append(result.Events, e.view(j.name, idOf(k)))
-				}
-			}
+		case call.After == nil, has:
 		default:
 			result.Gap = true
 			for _, id := range ids(child(j.b, bucketPending)) {
-				if c := j.checkpoint(id); c != nil && !c.overdue(st.now) {
+				// One without a whole record takes no acknowledgement.
+				if c, err := j.checkpoint(id); err == nil && c != nil && !c.overdue(st.now) {
 					result.Pending = append(result.Pending, c.view(st.now))
 				}
 			}
 		}
 		return result, nil
 	})
+}
+
+// eventsAfter reads up to limit events behind a number. whole is false where the next one cannot be read:
+// who follows the log is told of the gap.
+func (j *job) eventsAfter(seq int64, limit int) (events []coordinator.Event, whole bool) {
+	for k, text := range ascend(child(j.b, bucketEvents), idKey(seq+1)) {
+		if len(events) == limit {
+			break
+		}
+		var e event
+		if err := decode(text, &e); err != nil {
+			j.unreadable(j.name, noCheckpoint, fmt.Errorf("read event %d: %w", idOf(k), err))
+			return events, len(events) > 0
+		}
+		events = append(events, e.view(j.name, idOf(k)))
+	}
+	return events, true
 }
 
 // logHas tells whether the log has everything that follows an event: the event itself is
@@ -180,5 +192,5 @@ func (j *job) logHas(id coordinator.EventID) bool {
 	}
 	var e event
 	text := get(events, idKey(id.Seq))
-	return id == j.Log.position() || text != nil && json.Unmarshal(text, &e) == nil && e.Epoch == id.Epoch
+	return id == j.Log.position() || text != nil && decode(text, &e) == nil && e.Epoch == id.Epoch
 }

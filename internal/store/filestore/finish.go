@@ -24,6 +24,9 @@ func (s *Store) Complete(ctx context.Context, call coordinator.CompleteCall) (co
 		if missing := c.Required - c.Acked; missing > 0 && !call.Force {
 			return coordinator.Checkpoint{}, coordinator.ErrAcksMissing(c.id, missing, c.missing(coordinator.MissingTasksShown))
 		}
+		if err := c.checkTotals(); err != nil {
+			return coordinator.Checkpoint{}, err
+		}
 		st.complete(c, "")
 		view := c.view(st.now) // before retention, which may take this very one
 		st.retain(c.job, call.Retention)

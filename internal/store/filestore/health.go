@@ -2,6 +2,7 @@ package filestore
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
@@ -20,15 +21,29 @@ func (s *Store) Health(ctx context.Context) ([]coordinator.Warning, error) {
 	if err := s.Alive(); err != nil {
 		return nil, coordinator.ErrStoreUnavailable(err)
 	}
-	return read(ctx, s, func(*step) ([]coordinator.Warning, error) { return s.warnings(), nil })
+	if _, err := read(ctx, s, func(*step) (struct{}, error) { return struct{}{}, nil }); err != nil {
+		return nil, err
+	}
+	return s.warnings(ctx), nil
 }
 
-func (s *Store) warnings() []coordinator.Warning {
+func (s *Store) warnings(ctx context.Context) []coordinator.Warning {
 	var warnings []coordinator.Warning
 	if !s.reserve.isHeld() {
 		warnings = append(warnings, coordinator.Warning{
 			Code:   "disk_full",
 			Detail: "The disk of the data directory is or was full, and the room in reserve is used up. Free room with POST /checkpoints/cleanup, or give the disk more; this warning goes when there is room again.",
+		})
+	}
+	if sick := s.still(ctx); len(sick) > 0 {
+		first := sick[0]
+		where := fmt.Sprintf("checkpoint %d of job %q", first.id, first.job)
+		if first.id == noCheckpoint {
+			where = fmt.Sprintf("job %q", first.job)
+		}
+		warnings = append(warnings, coordinator.Warning{
+			Code:   "records_unreadable",
+			Detail: fmt.Sprintf("Records in meta.db are not as they were written (%d, %s among them): look at the disk, and restore the data directory from a backup, or delete what they are of. The log names each.", len(sick), where),
 		})
 	}
 	if err := s.folder.works(); err != nil {

@@ -2,9 +2,7 @@ package filestore
 
 import (
 	"context"
-	"encoding/json"
-
-	bolt "go.etcd.io/bbolt"
+	"fmt"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
@@ -77,24 +75,27 @@ func (s *Store) History(ctx context.Context, job string) (coordinator.History, e
 			return coordinator.History{}, coordinator.ErrJobNotFound(job)
 		}
 		history := coordinator.History{State: st.wholeState(j), Counts: coordinator.Counts(j.Counts)}
-		for _, s := range newestFirst[sample](child(j.b, bucketSamples)) {
+		for _, s := range newestFirst[sample](j, bucketSamples) {
 			history.Samples = append(history.Samples, coordinator.Sample(s))
 		}
-		for _, r := range newestFirst[restoreRecord](child(j.b, bucketRestores)) {
+		for _, r := range newestFirst[restoreRecord](j, bucketRestores) {
 			history.Restores = append(history.Restores, coordinator.RestoreRecord(r))
 		}
 		return history, nil
 	})
 }
 
-// newestFirst reads what appendJSON wrote; what cannot be read is left out.
-func newestFirst[T any](b *bolt.Bucket) []T {
+// newestFirst reads what appendJSON wrote. What cannot be read is left out, for statistics are about many, and
+// noted.
+func newestFirst[T any](j *job, set []byte) []T {
 	var all []T
-	for _, text := range descend(b, nil) {
+	for k, text := range descend(child(j.b, set), nil) {
 		var value T
-		if json.Unmarshal(text, &value) == nil {
-			all = append(all, value)
+		if err := decode(text, &value); err != nil {
+			j.unreadable(j.name, noCheckpoint, fmt.Errorf("read %d of %s: %w", idOf(k), set, err))
+			continue
 		}
+		all = append(all, value)
 	}
 	return all
 }

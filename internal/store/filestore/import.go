@@ -2,7 +2,6 @@ package filestore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 
@@ -47,7 +46,7 @@ func (j *job) underImport(id int64, token string) *checkpoint {
 	c, known := j.importing[id]
 	if !known {
 		c = &checkpoint{job: j, id: id, b: child(child(j.b, bucketCheckpoints), idKey(id))}
-		if c.b == nil || json.Unmarshal(c.b.Get(keyRecord), &c.record) != nil || c.Schema != importSchema {
+		if c.b == nil || decode(c.b.Get(keyRecord), &c.record) != nil || c.Schema != importSchema {
 			c = nil
 		}
 		j.importing[id] = c
@@ -88,14 +87,14 @@ func (s *step) imported(call coordinator.ImportCall) bool {
 	if j == nil {
 		return false
 	}
-	c := j.checkpoint(call.Checkpoint.ID)
-	return c != nil && c.Import == call.Token && c.Status == call.Checkpoint.Status
+	c, err := j.checkpoint(call.Checkpoint.ID)
+	return err == nil && c != nil && c.Import == call.Token && c.Status == call.Checkpoint.Status
 }
 
 func (s *step) openImport(call coordinator.ImportCall) error {
 	if j := s.remains(call.Job); j != nil {
 		for k := range ascend(child(j.b, bucketCheckpoints), nil) {
-			if j.checkpoint(idOf(k)) != nil {
+			if c, err := j.checkpoint(idOf(k)); err != nil || c != nil {
 				return coordinator.ErrJobNotEmpty(call.Job)
 			}
 		}
@@ -190,8 +189,8 @@ func (s *step) importTasks(c *checkpoint, call coordinator.ImportCall) {
 			s.put(s.bucket(c.b, bucketMissing), key, present)
 			continue
 		}
-		if c.ack(task.TaskID) == nil {
-			if c.staged(task.TaskID) != nil {
+		if !c.hasAcked(task.TaskID) {
+			if c.Staged > 0 && has(child(c.b, bucketParts), task.TaskID) {
 				c.Staged--
 			}
 			c.Acked++

@@ -1,7 +1,6 @@
 package filestore
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,6 +55,10 @@ type job struct {
 	// b is nil for the default job until something was triggered in it.
 	b    *bolt.Bucket
 	read map[int64]*checkpoint // nil for an id that has no record
+	// unread are the errors of those that cannot be read.
+	unread map[int64]error
+	// unreadable is that of the ledger.
+	unreadable func(job string, id int64, err error)
 	// importing are those under import that were read.
 	importing map[int64]*checkpoint
 	changed   bool
@@ -67,7 +70,7 @@ type job struct {
 
 // newJob is a job without a record.
 func newJob(name string) *job {
-	return &job{name: name, read: map[int64]*checkpoint{}, importing: map[int64]*checkpoint{}, jobRecord: jobRecord{
+	return &job{name: name, read: map[int64]*checkpoint{}, unread: map[int64]error{}, importing: map[int64]*checkpoint{}, jobRecord: jobRecord{
 		Schema: schemaVersion, Derived: true, Outcomes: outcomes{Highest: noCheckpoint}, Schedule: never(),
 	}}
 }
@@ -93,6 +96,7 @@ func (l *ledger) readJob(name string) (*job, error) {
 		return j, nil
 	}
 	j := newJob(name)
+	j.unreadable = l.unreadable
 	j.b = child(l.tx.Bucket(bucketJobs), []byte(name))
 	if j.b == nil {
 		if name != coordinator.DefaultJob {
@@ -102,11 +106,14 @@ func (l *ledger) readJob(name string) (*job, error) {
 		return j, nil
 	}
 	j.Schema, j.Derived = 0, false
-	if err := json.Unmarshal(j.b.Get(keyRecord), &j.jobRecord); err != nil {
-		return nil, fmt.Errorf("read the record of job %q: %w", name, err)
+	err := decode(j.b.Get(keyRecord), &j.jobRecord)
+	if err == nil && j.Schema != schemaVersion {
+		err = fmt.Errorf("it has version %d and this server reads %d", j.Schema, schemaVersion)
 	}
-	if j.Schema != schemaVersion {
-		return nil, fmt.Errorf("the record of job %q has version %d and this server reads %d", name, j.Schema, schemaVersion)
+	if err != nil {
+		err = fmt.Errorf("read the record of job %q: %w", name, err)
+		l.unreadable(name, noCheckpoint, err)
+		return nil, err
 	}
 	l.jobs[name] = j
 	if !j.Derived {
@@ -120,6 +127,7 @@ func (s *step) makeJob(name string) *job {
 	j := s.remains(name)
 	if j == nil {
 		j = newJob(name)
+		j.unreadable = s.unreadable
 		s.jobs[name] = j
 	}
 	if j.b == nil {
@@ -134,7 +142,7 @@ func (s *step) makeJob(name string) *job {
 }
 
 // readableJobs gives all jobs, the default one and deleted ones among them, by name. One
-// that is out of order is left out, so that it does not disturb those who look at all.
+// that is out of order is left out, so that it does not disturb those who look at all; it is noted.
 func (l *ledger) readableJobs() []*job {
 	names := map[string]bool{coordinator.DefaultJob: true}
 	for name := range ascend(l.tx.Bucket(bucketJobs), nil) {
@@ -185,15 +193,17 @@ func (j *job) latest() *checkpoint {
 }
 
 // latestWhole finds the latest completed checkpoint that can be restored: neither damaged nor of a version that this
-// server does not read. Where there is none but such ones, the refusal names the latest of these.
+// server does not read. Where there is none but such ones, the refusal names the latest of these. One without a
+// whole record is not passed over: nobody has decided anything about it, and a fleet would go back behind it unawares.
 func (j *job) latestWhole() (*checkpoint, error) {
 	refusal := coordinator.ErrNoCompletedCheckpoint(j.name)
 	for k := range descend(child(j.b, bucketCompleted), nil) {
-		c := j.checkpoint(idOf(k))
+		c, err := j.listedCheckpoint(idOf(k))
 		switch {
-		case c == nil:
+		case err != nil:
+			return nil, err
 		case c.Damage == "" && c.Version <= coordinator.SnapshotVersion:
-			return c, nil
+			return c, j.checkUnlisted(c.id)
 		case refusal.Code != coordinator.CodeNoCompletedCheckpoint:
 		case c.Damage != "":
 			refusal = coordinator.ErrSnapshotDamaged(c.id, c.Damage, nil)
@@ -201,13 +211,37 @@ func (j *job) latestWhole() (*checkpoint, error) {
 			refusal = coordinator.ErrUnsupportedVersion(c.id, c.Version)
 		}
 	}
+	if err := j.checkUnlisted(noCheckpoint); err != nil {
+		return nil, err
+	}
 	return nil, refusal
+}
+
+// checkUnlisted is an error if the list of completed checkpoints has lost one above an id: the job's record
+// knows the highest that ever completed, which is there still.
+func (j *job) checkUnlisted(above int64) error {
+	highest := j.Outcomes.Highest
+	if highest <= above || get(child(j.b, bucketCompleted), idKey(highest)) != nil {
+		return nil
+	}
+	_, err := j.checkpoint(highest)
+	return err
+}
+
+// listedCheckpoint is checkpoint for an id that an index has.
+func (j *job) listedCheckpoint(id int64) (*checkpoint, error) {
+	c, err := j.checkpoint(id)
+	if err == nil && c == nil {
+		err = j.inconsistent(id, "the record", errNoRecord)
+	}
+	return c, err
 }
 
 // current finds the newest checkpoint that can still be acknowledged; nil when there is none.
 func (j *job) current(now int64) *checkpoint {
 	for k := range descend(child(j.b, bucketPending), nil) {
-		if c := j.checkpoint(idOf(k)); c != nil && !c.overdue(now) {
+		// One without a whole record takes no acknowledgement, so it is not where to go on.
+		if c, err := j.checkpoint(idOf(k)); err == nil && c != nil && !c.overdue(now) {
 			return c
 		}
 	}
@@ -224,10 +258,14 @@ func (s *step) find(ref coordinator.Ref, late bool) (*checkpoint, error) {
 	if ref.ID == coordinator.Latest {
 		return j.latestWhole()
 	}
-	if c := j.checkpoint(ref.ID); c != nil {
-		return c, nil
+	c, err := j.checkpoint(ref.ID)
+	if err != nil {
+		return nil, err
 	}
-	return nil, s.absent(j, ref.ID, late)
+	if c == nil {
+		return nil, s.absent(j, ref.ID, late)
+	}
+	return c, nil
 }
 
 // absent is the refusal for an id that has no record; late adds to one for a deleted checkpoint

@@ -1,7 +1,6 @@
 package filestore
 
 import (
-	"encoding/json"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -16,9 +15,16 @@ type ledger struct {
 	tx    *bolt.Tx
 	jobs  map[string]*job
 	dirty bool // something has to be committed
+	// unreadable is told of what cannot be read.
+	unreadable func(job string, id int64, err error)
 }
 
-func newLedger(tx *bolt.Tx) *ledger { return &ledger{tx: tx, jobs: map[string]*job{}} }
+func newLedger(tx *bolt.Tx, unreadable func(job string, id int64, err error)) *ledger {
+	if unreadable == nil {
+		unreadable = func(string, int64, error) {}
+	}
+	return &ledger{tx: tx, jobs: map[string]*job{}, unreadable: unreadable}
+}
 
 // step is one change within a transaction. Its methods are the rules; what they report
 // or let go takes effect only after the commit.
@@ -51,7 +57,7 @@ func (l *ledger) put(b *bolt.Bucket, key, value []byte) {
 }
 
 func (l *ledger) putJSON(b *bolt.Bucket, key []byte, value any) {
-	text, err := json.Marshal(value)
+	text, err := encode(value)
 	must(err)
 	l.put(b, key, text)
 }
@@ -91,14 +97,14 @@ func (l *ledger) flush() error {
 		for _, read := range []map[int64]*checkpoint{j.read, j.importing} {
 			for _, c := range read {
 				if c != nil && c.changed {
-					if err := encode(c.b, &c.record); err != nil {
+					if err := write(c.b, &c.record); err != nil {
 						return fmt.Errorf("write checkpoint %d of job %q: %w", c.id, j.name, err)
 					}
 				}
 			}
 		}
 		if j.changed {
-			if err := encode(j.b, &j.jobRecord); err != nil {
+			if err := write(j.b, &j.jobRecord); err != nil {
 				return fmt.Errorf("write job %q: %w", j.name, err)
 			}
 		}
@@ -106,10 +112,10 @@ func (l *ledger) flush() error {
 	return nil
 }
 
-func encode(b *bolt.Bucket, record any) error {
-	text, err := json.Marshal(record)
+func write(b *bolt.Bucket, record any) error {
+	text, err := encode(record)
 	if err != nil {
-		return fmt.Errorf("encode: %w", err)
+		return err
 	}
 	return b.Put(keyRecord, text) //nolint:wrapcheck // flush says what.
 }

@@ -1,7 +1,7 @@
 package filestore
 
 import (
-	"encoding/json"
+	"fmt"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
@@ -38,24 +38,24 @@ func (p part) info() coordinator.PartInfo {
 	return info
 }
 
-// part finds the part of a task; nil when it has none.
-func (c *checkpoint) part(task string) *part {
+// part finds the part of a task; nil when it surely has none. Error: coordinator.ErrInconsistent.
+func (c *checkpoint) part(task string) (*part, error) {
 	text := get(child(c.b, bucketParts), []byte(task))
 	if text == nil {
-		return nil
+		return nil, nil //nolint:nilnil // No part is no error.
 	}
 	p := new(part)
-	if json.Unmarshal(text, p) != nil {
-		return nil
+	if err := decode(text, p); err != nil {
+		return nil, c.job.inconsistent(c.id, fmt.Sprintf("the record of the part of task %q", task), err)
 	}
-	return p
+	return p, nil
 }
 
-// staged finds the part of a task that has not acknowledged; nil when it has none. Mostly
+// staged finds the part of a task that has not acknowledged; nil when it surely has none. Mostly
 // there is none at all, which the record tells.
-func (c *checkpoint) staged(task string) *part {
+func (c *checkpoint) staged(task string) (*part, error) {
 	if c.Staged == 0 {
-		return nil
+		return nil, nil //nolint:nilnil // No part is no error.
 	}
 	return c.part(task)
 }
@@ -63,12 +63,11 @@ func (c *checkpoint) staged(task string) *part {
 // setPart makes p the part of a task in place of the one before. content is nil for a
 // part with a file, which belongs to the record from now on.
 func (s *step) setPart(c *checkpoint, task string, p part, content []byte) {
-	before := c.part(task)
-	if before != nil && before.File {
-		s.dropFile(before.Upload)
+	key := []byte(task)
+	if before := fileOf(get(child(c.b, bucketParts), key)); before != "" {
+		s.dropFile(before)
 		c.Files--
 	}
-	key := []byte(task)
 	s.putJSON(s.bucket(c.b, bucketParts), key, p)
 	if p.File {
 		s.adoptFile(p.Upload)

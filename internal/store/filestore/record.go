@@ -1,7 +1,8 @@
 package filestore
 
 import (
-	"encoding/json"
+	"errors"
+	"fmt"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -71,18 +72,60 @@ type checkpoint struct {
 	changed bool
 }
 
-// checkpoint finds a checkpoint by id; nil when there is no record that this server can
-// read.
-func (j *job) checkpoint(id int64) *checkpoint {
+// checkpoint finds a checkpoint by id; nil when it surely is not there, or is under import. The error is
+// coordinator.ErrInconsistent where there is something of it that this server cannot read.
+func (j *job) checkpoint(id int64) (*checkpoint, error) {
 	if c, known := j.read[id]; known {
-		return c
+		return c, nil
+	}
+	if err, known := j.unread[id]; known {
+		return nil, err
 	}
 	c := &checkpoint{job: j, id: id, b: child(child(j.b, bucketCheckpoints), idKey(id))}
-	if c.b == nil || json.Unmarshal(c.b.Get(keyRecord), &c.record) != nil || c.Schema != schemaVersion {
+	there, cause := c.readRecord()
+	if cause != nil {
+		err := j.inconsistent(id, "the record", cause)
+		j.unread[id] = err
+		return nil, err
+	}
+	if !there {
 		c = nil
 	}
 	j.read[id] = c
-	return c
+	return c, nil
+}
+
+var (
+	errNoRecord  = errors.New("there is none")
+	errNotListed = errors.New("the index of its status does not have it")
+)
+
+// readRecord reads the record of the checkpoint; there is false for one that is not there, or is under import.
+func (c *checkpoint) readRecord() (there bool, err error) {
+	if c.b == nil {
+		if c.job.listed(c.id) {
+			return false, errNoRecord
+		}
+		return false, nil
+	}
+	text := c.b.Get(keyRecord)
+	if text == nil {
+		return false, errNoRecord
+	}
+	if err := decode(text, &c.record); err != nil {
+		return false, err
+	}
+	switch set := setOf(c.Status); {
+	case c.Schema == importSchema:
+		return false, nil
+	case c.Schema != schemaVersion:
+		return false, fmt.Errorf("it has version %d and this server reads %d", c.Schema, schemaVersion)
+	case set == nil:
+		return false, fmt.Errorf("its status is %q", c.Status)
+	case get(child(c.job.b, set), idKey(c.id)) == nil:
+		return false, errNotListed
+	}
+	return true, nil
 }
 
 // touch marks the record as changed.
@@ -152,7 +195,7 @@ func (c *checkpoint) missing(limit int) []string {
 // expects tells whether the task may take part: tasks that the trigger named are missing
 // until they acknowledge.
 func (c *checkpoint) expects(task string) bool {
-	return !c.Named || get(child(c.b, bucketMissing), []byte(task)) != nil || get(child(c.b, bucketAcks), []byte(task)) != nil
+	return !c.Named || has(child(c.b, bucketMissing), task) || has(child(c.b, bucketAcks), task)
 }
 
 // leased tells whether a restore or a recovery holds the checkpoint.

@@ -33,8 +33,9 @@ func (s *Store) Recover(ctx context.Context, call coordinator.RecoverCall) (coor
 func (s *step) recover(j *job, call coordinator.RecoverCall) coordinator.RecoverResult {
 	var result coordinator.RecoverResult
 	for _, id := range ids(child(j.b, bucketPending)) {
-		c := j.checkpoint(id)
-		if c == nil {
+		c, err := j.checkpoint(id)
+		if err != nil || c == nil {
+			s.passOver(j, id)
 			continue
 		}
 		if s.settle(c); c.Status == coordinator.StatusPending {
@@ -66,7 +67,10 @@ func (s *step) recoveredBefore(j *job, call coordinator.RecoverCall, known *reme
 	if known.ID == noCheckpoint {
 		return result, nil
 	}
-	c := j.checkpoint(known.ID)
+	c, err := j.checkpoint(known.ID)
+	if err != nil {
+		return coordinator.RecoverResult{}, err
+	}
 	if c == nil {
 		return coordinator.RecoverResult{}, coordinator.ErrIdempotencyTargetDeleted(known.ID)
 	}

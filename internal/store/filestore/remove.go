@@ -50,8 +50,8 @@ func (s *step) trimEnded(j *job) {
 	kept := 0
 	var over []*checkpoint
 	for k := range descend(child(j.b, bucketEnded), nil) {
-		c := j.checkpoint(idOf(k))
-		if c == nil || c.Pinned {
+		c, err := j.checkpoint(idOf(k))
+		if err != nil || c == nil || c.Pinned { // one without a whole record is only deleted by name
 			continue
 		}
 		if kept++; kept > coordinator.EndedKept {
@@ -67,6 +67,16 @@ func (s *step) trimEnded(j *job) {
 func (s *Store) Delete(ctx context.Context, call coordinator.DeleteCall) error {
 	_, err := free(ctx, s, func(st *step) (struct{}, error) {
 		st.by = call.By
+		if j := st.job(call.Job); j != nil {
+			if _, unread := j.checkpoint(call.ID); unread != nil {
+				// Who names it has been told of it. Its tag is not known, so no condition holds.
+				if !call.If.Met("", false) {
+					return struct{}{}, coordinator.ErrPreconditionFailed()
+				}
+				st.removeRemnant(j, call.ID, coordinator.DeletedByRequest)
+				return struct{}{}, nil
+			}
+		}
 		c, err := st.findToChange(call.Job, call.ID, false)
 		switch {
 		case err != nil:

@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,9 +124,9 @@ func (r *restore) readManifest(st *step) error {
 		tasks := slices.Clone(r.call.Tasks)
 		slices.Sort(tasks)
 		for _, task := range slices.Compact(tasks) {
-			given := c.ack(task)
+			given, err := c.ack(task)
 			if given == nil {
-				return c.withoutPart(task)
+				return cmp.Or(err, c.withoutPart(task))
 			}
 			if err := r.addTask(c, task, given); err != nil {
 				return err
@@ -133,19 +134,30 @@ func (r *restore) readManifest(st *step) error {
 		}
 		return nil
 	}
-	for task, given := range c.acks("") {
-		if err := r.addTask(c, task, given); err != nil {
+	for task, text := range ascend(child(c.b, bucketAcks), nil) {
+		given, err := c.readAck(string(task), text)
+		if err != nil {
+			return err
+		}
+		if err := r.addTask(c, string(task), given); err != nil {
 			return err
 		}
 	}
-	if found := len(r.parts) - 1; found != c.Acked {
-		return coordinator.ErrSnapshotDamaged(c.id, "the list of acknowledgements", fmt.Errorf("%d of %d are there", found, c.Acked))
+	var entries, size int64
+	for _, p := range r.parts {
+		entries, size = entries+p.Entries, size+p.Bytes
+	}
+	if found := len(r.parts) - 1; found != c.Acked || entries != c.Entries || size != c.Bytes {
+		return c.job.inconsistent(c.id, "the list of acknowledgements", fmt.Errorf("%d of %d are there, with %d of %d entries and %d of %d bytes", found, c.Acked, entries, c.Entries, size, c.Bytes))
 	}
 	return nil
 }
 
 // withoutPart is the refusal for a task that has not acknowledged a completed checkpoint.
 func (c *checkpoint) withoutPart(task string) error {
+	if err := c.checkTotals(); err != nil { // it may be one that the list has lost
+		return err
+	}
 	switch {
 	case c.Named && c.expects(task):
 		return coordinator.ErrTaskAbsent(c.id, task, true)
@@ -163,16 +175,15 @@ func (r *restore) add(p coordinator.ManifestPart, file string) {
 func (r *restore) addTask(c *checkpoint, task string, given *ack) error {
 	info := given.info()
 	file := ""
-	if info.Bytes > 0 {
-		p := c.part(task)
-		switch {
-		case p == nil || p.info() != info:
-			return damaged(c.id, task, errors.New("its record is missing or does not fit the acknowledgement"))
-		case p.File:
-			file = p.Upload
-		case int64(len(get(child(c.b, bucketContent), []byte(task)))) != info.Bytes:
-			return damaged(c.id, task, errors.New("its bytes are missing or not as many as recorded"))
-		}
+	p, err := c.ackedPart(task, given)
+	switch {
+	case err != nil:
+		return err
+	case p == nil:
+	case p.File:
+		file = p.Upload
+	case int64(len(get(child(c.b, bucketContent), []byte(task)))) != info.Bytes:
+		return damaged(c.id, task, errors.New("its bytes are missing or not as many as recorded"))
 	}
 	r.add(coordinator.ManifestPart{TaskID: task, PartInfo: info}, file)
 	return nil

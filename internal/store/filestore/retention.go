@@ -94,11 +94,23 @@ func (s *step) retain(j *job, defaults coordinator.Retention) (more bool) {
 
 // evictable gives the first removalStep checkpoints that retention removes.
 func (s *step) evictable(j *job, limits coordinator.Retention) []*checkpoint {
-	free := func(id int64) *checkpoint {
-		if c := j.checkpoint(id); c != nil && !c.leased(s.now) {
-			return c
+	// One without a whole record takes no place among those to keep, as one that is damaged does not.
+	var lost []int64
+	defer func() {
+		for _, id := range lost {
+			s.passOver(j, id)
 		}
-		return nil
+	}()
+	free := func(id int64) *checkpoint {
+		c, err := j.listedCheckpoint(id)
+		if err != nil {
+			lost = append(lost, id)
+			return nil
+		}
+		if c.leased(s.now) {
+			return nil
+		}
+		return c
 	}
 	// Ages need not be in the order of ids: what was triggered later may have completed
 	// earlier, and the clock may have stepped back.

@@ -53,7 +53,7 @@ func (s *step) triggerIfDue(j *job, call coordinator.DueCall) (*checkpoint, erro
 		return nil, nil //nolint:nilnil // Nothing triggered is no error.
 	case call.Token != "" && call.Token == j.Ticked:
 		if j.Schedule.Last == coordinator.ScheduleTriggered {
-			return j.checkpoint(j.Schedule.LastID), nil
+			return j.checkpoint(j.Schedule.LastID)
 		}
 		return nil, nil //nolint:nilnil // As above.
 	case state.Lost(s.now, holds):

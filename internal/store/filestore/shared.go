@@ -129,6 +129,9 @@ func (s *step) findShared(ref coordinator.Ref) (*checkpoint, error) {
 func (s *Store) SharedState(ctx context.Context, ref coordinator.Ref) (coordinator.SharedState, error) {
 	return read(ctx, s, func(st *step) (coordinator.SharedState, error) {
 		c, err := st.findShared(ref)
+		if err == nil {
+			err = s.checkShared(c)
+		}
 		if err != nil {
 			return coordinator.SharedState{}, err
 		}
@@ -144,6 +147,9 @@ func (s *Store) SharedState(ctx context.Context, ref coordinator.Ref) (coordinat
 func (s *Store) SharedEntry(ctx context.Context, ref coordinator.Ref, key string) (coordinator.SharedValue, error) {
 	return read(ctx, s, func(st *step) (coordinator.SharedValue, error) {
 		c, err := st.findShared(ref)
+		if err == nil {
+			err = s.checkShared(c)
+		}
 		if err != nil {
 			return coordinator.SharedValue{}, err
 		}

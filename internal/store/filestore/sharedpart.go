@@ -3,6 +3,7 @@ package filestore
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
@@ -12,16 +13,10 @@ import (
 // Shared state is stored by key, so that one entry can be read and written. Its restore
 // bytes are rendered when they are read; they are never held in memory as a whole.
 
-// sumShared describes the shared state as a part. It reads all of it where the digest is
-// not known yet.
+// sumShared describes the shared state as a part. It reads all of it, so that a value that has changed
+// is found before anybody is given one.
 func (c *checkpoint) sumShared() (coordinator.PartInfo, error) {
 	sum := coordinator.PartInfo{Entries: c.Shared.Entries, Bytes: c.Shared.Bytes, Digest: c.Shared.Digest}
-	if sum.Entries == 0 {
-		sum.Digest = coordinator.EmptyDigest
-	}
-	if sum.Digest != "" {
-		return sum, nil
-	}
 	found := coordinator.PartInfo{}
 	digest := sha256.New()
 	var line []byte
@@ -34,9 +29,43 @@ func (c *checkpoint) sumShared() (coordinator.PartInfo, error) {
 	if found.Entries != sum.Entries || found.Bytes != sum.Bytes {
 		return sum, coordinator.ErrSnapshotDamaged(c.id, "the shared state", fmt.Errorf("%d of %d bytes are there", found.Bytes, sum.Bytes))
 	}
-	sum.Digest = coordinator.Digest(digest.Sum(nil))
-	return sum, nil
+	found.Digest = coordinator.Digest(digest.Sum(nil))
+	if sum.Digest != "" && sum.Digest != found.Digest {
+		return sum, coordinator.ErrSnapshotDamaged(c.id, "the shared state", errChangedState)
+	}
+	return found, nil
 }
+
+var errChangedState = errors.New("its values do not have the recorded digest")
+
+// checkShared is sumShared for who reads the shared state of a completed checkpoint, which does not change
+// any more: it is summed up at the first time.
+func (s *Store) checkShared(c *checkpoint) error {
+	if c.Status != coordinator.StatusCompleted || c.Shared.Digest == "" {
+		return nil
+	}
+	key := sumOf{sick{c.job.name, c.id}, c.Shared.Digest}
+	if _, checked := s.summed.Load(key); checked {
+		return nil
+	}
+	_, err := c.sumShared()
+	if err == nil {
+		if s.summedCount.Add(1) > mostSummed { // those of checkpoints that are gone are not told apart
+			s.summed.Clear()
+			s.summedCount.Store(1)
+		}
+		s.summed.Store(key, struct{}{})
+	}
+	return err
+}
+
+// sumOf names the shared state of a checkpoint.
+type sumOf struct {
+	sick
+	digest string
+}
+
+const mostSummed = 10_000
 
 // saveSharedDigest keeps the digest of the shared state that opening the restore had to
 // compute. It is no change that a reader sees, and failing to keep it is no failure: the

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -60,6 +61,11 @@ type Store struct {
 	clock     func() int64
 	time      *timeline
 	listeners listeners
+
+	unreadable unreadable
+	// summed has the shared state, by sumOf, that was found as recorded.
+	summed      sync.Map
+	summedCount atomic.Int64
 
 	uploadsMu sync.Mutex
 	uploads   map[string]*upload // running ones by their id
@@ -117,11 +123,12 @@ func openChecked(dir string, options Options) (s *Store, err error) {
 		reserve: &reserve{disk: options.disk, path: filepath.Join(dir, "reserve")}, time: &timeline{clock: options.Clock},
 		listeners: listeners{wakes: map[*listener]struct{}{}},
 	}
+	s.unreadable = unreadable{all: map[sick]error{}, tell: func(err error) { s.observer.BackgroundFailed("unreadable_record", err) }}
 	if err := s.prepare(dir); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	s.reserve.take(s.clock())
-	s.committer = (&committer{db: db, disk: s.disk, guard: s.guard, time: s.time, reserve: s.reserve, breaks: s.folder.freeze}).start()
+	s.committer = (&committer{db: db, disk: s.disk, guard: s.guard, time: s.time, reserve: s.reserve, breaks: s.folder.freeze, unreadable: s.unreadable.note}).start()
 	s.folder.syncFailed = func(err error) {
 		s.committer.stop(&coordinator.Cause{Says: "writing to the data directory has failed: " + reasonOf(err), Restart: true, Err: err})
 	}
@@ -322,7 +329,7 @@ func read[T any](ctx context.Context, s *Store, f func(*step) (T, error)) (T, er
 				err = fmt.Errorf("a read panicked: %v\n%s", cause, debug.Stack())
 			}
 		}()
-		result, err = f(&step{ledger: newLedger(tx), now: now})
+		result, err = f(&step{ledger: newLedger(tx, s.unreadable.note), now: now})
 		return err
 	})
 	if err == nil {

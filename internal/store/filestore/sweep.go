@@ -80,7 +80,7 @@ func (s *step) sweep(name string, defaults coordinator.Retention) (more bool) {
 func (s *step) catchUp(j *job, limit int) (more bool) {
 	if s.now < j.Clock {
 		for _, id := range ids(child(j.b, bucketPending)) {
-			if c := j.checkpoint(id); c != nil && s.now < c.Start {
+			if c, err := j.checkpoint(id); err == nil && c != nil && s.now < c.Start {
 				s.rebase(c)
 			}
 		}
@@ -88,13 +88,20 @@ func (s *step) catchUp(j *job, limit int) (more bool) {
 		s.touchJob(j)
 	}
 	var overdue []*checkpoint
+	var lost []int64
 	for k := range ascend(child(j.b, bucketDeadlines), nil) {
 		if idOf(k) >= s.now || len(overdue) == limit {
 			break
 		}
-		if c := j.checkpoint(idOf(k[len(idKey(0)):])); c != nil {
+		id := idOf(k[min(len(k), len(idKey(0))):])
+		if c, err := j.checkpoint(id); err == nil && c != nil {
 			overdue = append(overdue, c)
+		} else {
+			lost = append(lost, id)
 		}
+	}
+	for _, id := range lost {
+		s.passOver(j, id)
 	}
 	for _, c := range overdue {
 		s.expire(c)

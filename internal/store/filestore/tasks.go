@@ -16,7 +16,10 @@ func (s *Store) Tasks(ctx context.Context, call coordinator.TasksCall) (coordina
 		}
 		result, page := coordinator.TasksResult{Checkpoint: c.view(st.now)}, coordinator.Page{Limit: call.Limit}
 		for task := range c.tasks(call.Status, call.After) {
-			state := c.task(task, result.Checkpoint.Status)
+			state, err := c.task(task, result.Checkpoint.Status)
+			if err != nil {
+				return coordinator.TasksResult{}, err
+			}
 			if !page.Takes(state.Size()) {
 				result.Next = result.Tasks[len(result.Tasks)-1].TaskID
 				break
@@ -56,19 +59,25 @@ func (c *checkpoint) tasks(status coordinator.TaskStatus, afterTask string) iter
 }
 
 // task is the state of a known task; status is the checkpoint's as time has made it.
-func (c *checkpoint) task(task string, status coordinator.Status) coordinator.TaskState {
+func (c *checkpoint) task(task string, status coordinator.Status) (coordinator.TaskState, error) {
 	state := coordinator.TaskState{TaskID: task, Status: coordinator.TaskMissing}
-	if given := c.ack(task); given != nil {
+	given, err := c.ack(task)
+	switch {
+	case err != nil:
+		return state, err
+	case given != nil:
 		view := given.view(c, task)
 		state.Status, state.Ack = coordinator.TaskAcknowledged, &view
-		return state
+		return state, nil
+	case status != coordinator.StatusPending: // the parts of one that is overdue are as good as gone
+		return state, nil
 	}
-	// The parts of one that is overdue are as good as gone.
-	if uploaded := c.part(task); uploaded != nil && status == coordinator.StatusPending {
+	uploaded, err := c.part(task)
+	if uploaded != nil {
 		info := uploaded.info()
 		state.Uploaded = &info
 	}
-	return state
+	return state, err
 }
 
 // Task reads one task.
@@ -78,9 +87,12 @@ func (s *Store) Task(ctx context.Context, ref coordinator.Ref, taskID string) (c
 		if err != nil {
 			return coordinator.TaskState{}, err
 		}
-		if c.ack(taskID) == nil && (!c.Named || !c.expects(taskID)) {
+		if !c.hasAcked(taskID) && (!c.Named || !c.expects(taskID)) {
+			if err := c.checkTotals(); err != nil { // it may be one that the list has lost
+				return coordinator.TaskState{}, err
+			}
 			return coordinator.TaskState{}, coordinator.ErrTaskNotInCheckpoint(c.id, taskID)
 		}
-		return c.task(taskID, c.at(st.now).Status), nil
+		return c.task(taskID, c.at(st.now).Status)
 	})
 }

@@ -25,7 +25,10 @@ func (s *step) trigger(call coordinator.TriggerCall) (coordinator.TriggerResult,
 			return coordinator.TriggerResult{}, err
 		}
 		if known != nil {
-			c := j.checkpoint(known.ID)
+			c, err := j.checkpoint(known.ID)
+			if err != nil {
+				return coordinator.TriggerResult{}, err
+			}
 			if c == nil {
 				return coordinator.TriggerResult{}, coordinator.ErrIdempotencyTargetDeleted(known.ID)
 			}

@@ -169,11 +169,11 @@ func (u *upload) admit(st *step, c *checkpoint) error {
 	switch {
 	case r.Status == coordinator.StatusExpired, r.Status == coordinator.StatusAborted:
 		return late()
-	case c.ack(u.call.TaskID) != nil:
+	case c.hasAcked(u.call.TaskID):
 		return coordinator.ErrAckConflict(c.id, u.call.TaskID)
 	case r.Status == coordinator.StatusCompleted:
 		return late()
-	case tasks >= coordinator.MaxTasksPerCheckpoint && c.part(u.call.TaskID) == nil:
+	case tasks >= coordinator.MaxTasksPerCheckpoint && !has(child(c.b, bucketParts), u.call.TaskID):
 		what := fmt.Sprintf("Checkpoint %d has parts of %d tasks already", c.id, tasks)
 		return coordinator.ErrLimitExceeded("tasksPerCheckpoint", coordinator.MaxTasksPerCheckpoint, what)
 	}
@@ -234,7 +234,7 @@ func (u *upload) commit(st *step, call coordinator.CommitCall) (coordinator.Comm
 	if err := u.admit(st, c); err != nil {
 		return coordinator.CommitResult{}, err
 	}
-	if c.part(u.call.TaskID) == nil {
+	if !has(child(c.b, bucketParts), u.call.TaskID) {
 		c.Staged++
 	}
 	st.setPart(c, u.call.TaskID, newPart(u.name, call.Part, u.file != nil), u.small)
