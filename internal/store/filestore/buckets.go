@@ -11,7 +11,7 @@ import (
 // The layout of meta.db. Ids are 8 bytes, big endian, so that byte order is numeric
 // order; names are their UTF-8 bytes; sets have the value present.
 //
-//	meta          schema → schemaVersion
+//	meta          schema → schemaVersion, origin → origin
 //	files         file name → present     every file in parts/ that a record names
 //	jobs          job name → bucket:
 //	  record      → jobRecord

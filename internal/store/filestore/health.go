@@ -35,6 +35,12 @@ func (s *Store) warnings(ctx context.Context) []coordinator.Warning {
 			Detail: "The disk of the data directory is or was full, and the room in reserve is used up. Free room with POST /checkpoints/cleanup, or give the disk more; this warning goes when there is room again.",
 		})
 	}
+	if s.copied != nil {
+		warnings = append(warnings, coordinator.Warning{
+			Code:   "data_copied",
+			Detail: fmt.Sprintf("The server was started on a data directory that is a copy, or of which parts are: %d ids and epochs of each job were passed over, since the copy may be older than what workers know. Recover each fleet. This warning goes with the next start.", copiesBehind),
+		})
+	}
 	if sick := s.still(ctx); len(sick) > 0 {
 		first := sick[0]
 		where := fmt.Sprintf("checkpoint %d of job %q", first.id, first.job)

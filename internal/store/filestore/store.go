@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,6 +65,8 @@ type Store struct {
 	listeners listeners
 
 	unreadable unreadable
+	// copied tells that this start passed over what a copy may be behind.
+	copied error
 	// summed has the shared state, by sumOf, that was found as recorded.
 	summed      sync.Map
 	summedCount atomic.Int64
@@ -154,10 +158,16 @@ func (s *Store) prepare(dir string) error {
 			return err
 		}
 	}
+	if err := s.checkParts(dir); err != nil {
+		return err
+	}
 	if s.folder, err = openFolder(s.disk, filepath.Join(dir, "parts")); err != nil {
 		return err
 	}
 	if err := s.watch(dir); err != nil {
+		return err
+	}
+	if err := s.settleOrigin(dir); err != nil {
 		return err
 	}
 	if err := s.sweepOrphans(); err != nil {
@@ -251,17 +261,33 @@ func (s *Store) sweepOrphans() error {
 	}
 	err = s.db.View(func(tx *bolt.Tx) error {
 		named := tx.Bucket(bucketFiles)
-		for _, name := range names {
-			if named.Get([]byte(name)) == nil {
-				s.folder.discard(name)
-			}
+		names = slices.DeleteFunc(names, func(name string) bool { return named.Get([]byte(name)) != nil })
+		whole := func(name string) bool { return !strings.HasSuffix(name, partial) }
+		if slices.ContainsFunc(names, whole) { // which a crash leaves, or the index has lost
+			inRecords := filesOfParts(tx)
+			names = slices.DeleteFunc(names, func(name string) bool { return inRecords[name] })
 		}
+		s.folder.discard(names...)
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("look for orphans: %w", err)
 	}
 	return s.folder.unlink(len(names))
+}
+
+// filesOfParts gives all files that the records of parts name.
+func filesOfParts(tx *bolt.Tx) map[string]bool {
+	files := map[string]bool{}
+	for job := range ascend(tx.Bucket(bucketJobs), nil) {
+		checkpoints := child(child(tx.Bucket(bucketJobs), job), bucketCheckpoints)
+		for id := range ascend(checkpoints, nil) {
+			for _, text := range ascend(child(child(checkpoints, id), bucketParts), nil) {
+				files[fileOf(text)] = true
+			}
+		}
+	}
+	return files
 }
 
 // Close waits for the running changes and closes the directory. Later calls are refused
