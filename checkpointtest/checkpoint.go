@@ -77,6 +77,15 @@ func (s *Server) Delete(id int64) {
 	s.call(http.MethodDelete, fmt.Sprintf("/checkpoints/%d", id), nil, nil)
 }
 
+// Damage makes a completed checkpoint of the default job one whose parts were lost: restoring it is refused with
+// snapshot_damaged, and the latest is an older one.
+func (s *Server) Damage(id int64) {
+	s.t.Helper()
+	if err := s.running.MarkDamaged(context.Background(), "default", id); err != nil {
+		s.t.Fatalf("checkpointtest: %v", err)
+	}
+}
+
 // call sends a request, which must succeed. Its connection is not kept: it would outlive the test.
 func (s *Server) call(method, path string, body, into any) {
 	s.t.Helper()

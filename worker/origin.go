@@ -2,24 +2,33 @@ package worker
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 )
 
 // start brings the state back. A store that is away is waited for; it is never taken for a
 // job without checkpoints.
 func (r *run) start(ctx context.Context) error {
+	var damaged []int64
 	for {
 		from, err := r.origin(ctx)
-		if err != nil {
-			return err
+		var restore *restoreStream
+		if err == nil {
+			restore, err = r.openRestore(ctx, from)
 		}
-		restore, err := r.openRestore(ctx, from)
-		if isAny(err, CodeCheckpointDeleted) {
-			continue // retention was faster: there is a newer one, or the RecoveryKey is used up
+		// Retention was faster: there is a newer one, or the RecoveryKey is used up.
+		if restore != nil && isAny(err, CodeCheckpointDeleted) {
+			continue
+		}
+		if id, goesBack := r.passOver(err, damaged); goesBack {
+			r.Logger.WarnContext(ctx, "the checkpoint is damaged, so the worker goes back to an older one", "checkpoint", id, "error", err)
+			damaged = append(damaged, id)
+			continue
 		}
 		if err != nil {
 			return err
@@ -30,6 +39,33 @@ func (r *run) start(ctx context.Context) error {
 		r.Logger.InfoContext(ctx, "restoring", "checkpoint", from.ID, "epoch", r.epoch, "bytes", restore.length)
 		return r.restore(ctx, from, restore)
 	}
+}
+
+// passOver tells whether err is that a checkpoint is damaged which was none of those before: asked anew, the server
+// names an older one. Where it names the same one again, none is whole. A fleet must go back together, so its workers
+// make the same new key of the old one and of what is damaged: those that have restored another part are told
+// that they are stale, and come the same way when they are started again.
+func (r *run) passOver(err error, before []int64) (id int64, goesBack bool) {
+	p, is := errors.AsType[*Problem](err)
+	if !is || p.Code != CodeSnapshotDamaged || p.CheckpointID == nil || slices.Contains(before, *p.CheckpointID) {
+		return 0, false
+	}
+	if r.RecoveryKey != "" {
+		r.RecoveryKey = keyAfterDamage(r.RecoveryKey, *p.CheckpointID)
+	}
+	return *p.CheckpointID, true
+}
+
+// recoveryKeyMax is how many bytes an Idempotency-Key may have.
+const recoveryKeyMax = 255
+
+// keyAfterDamage makes the key of a recovery that takes the place of one which went back to a damaged checkpoint.
+func keyAfterDamage(key string, id int64) string {
+	next := key + "+damaged-" + strconv.FormatInt(id, 10)
+	if len(next) > recoveryKeyMax {
+		return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(next)))
+	}
+	return next
 }
 
 // origin finds the checkpoint to go on from, and the epoch.

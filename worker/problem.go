@@ -25,7 +25,8 @@ type Problem struct {
 	Instance string `json:"instance"`
 	// Faults are the wrong places of a malformed request.
 	Faults []Fault `json:"errors"`
-	// CheckpointID is the one that is gone, with CodeIdempotencyTargetDeleted; nil with others.
+	// CheckpointID is the one that is gone, with CodeIdempotencyTargetDeleted, or damaged, with CodeSnapshotDamaged;
+	// nil with others.
 	CheckpointID *int64 `json:"checkpointId"`
 	// Limit names what was hit in GET /limits, where a limit is the cause.
 	Limit string `json:"limit"`

@@ -213,3 +213,62 @@ func TestTwoWorkersComeThroughFiftyCheckpointsWithRandomStops(t *testing.T) {
 
 // pauseFor is a random moment, and waits for nothing.
 func pauseFor(d time.Duration) { <-time.After(d) }
+
+func TestAFleetWhoseCheckpointIsDamagedGoesBackToAnOlderOneTogether(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	first, second := newCounter(t, server, "task-1"), newCounter(t, server, "task-2")
+	first.RecoveryKey, second.RecoveryKey = "start", "start"
+	for _, c := range []*counter{first, second} {
+		life, _ := c.run(t)
+		t.Cleanup(life.stop)
+	}
+	older := server.Trigger("task-1", "task-2").ID
+	server.Ended(older)
+	newer := server.Trigger("task-1", "task-2").ID
+	server.Ended(newer)
+
+	first.RecoveryKey, second.RecoveryKey = "crash-1", "crash-1"
+	early, from := first.run(t) // this one's part is read before the damage is found
+	if from.ID != newer {
+		t.Fatalf("it went back to %+v", from)
+	}
+	front := server.Front()
+	front.Script(fault.On(fault.Restore).Before(func() { server.Damage(newer) }))
+	second.URL = front.URL
+	if _, from := second.run(t); from.ID != older {
+		t.Errorf("the one that found the damage went back to %+v", from)
+	}
+	if err := early.end(t); !errors.Is(err, worker.CodeStaleEpoch) {
+		t.Errorf("the one that did not ended with %v", err)
+	}
+	if _, from := first.run(t); from.ID != older { // with the key that it has
+		t.Errorf("its next life went back to %+v", from)
+	}
+	if got := server.Ended(server.Trigger("task-1", "task-2").ID); got.Status != "completed" {
+		t.Errorf("the fleet does not go on: %+v", got)
+	}
+}
+
+func TestAWorkerForWhichNoCheckpointIsWholeEndsAndDoesNotBeginAfresh(t *testing.T) {
+	t.Parallel()
+	server := checkpointtest.Start(t)
+	c := newCounter(t, server, "task-1")
+	life, _ := c.run(t)
+	takesPart(t, server, c, 1)
+	takesPart(t, server, c, 1)
+	life.stop()
+	server.Damage(0)
+	front := server.Front()
+	front.Script(fault.On(fault.Restore).Before(func() { server.Damage(1) }))
+	c.URL = front.URL
+	for _, key := range []string{"", "crash-1"} {
+		c.RecoveryKey = key
+		if err := c.Run(t.Context()); !errors.Is(err, worker.CodeSnapshotDamaged) {
+			t.Errorf("with the key %q it ended with %v", key, err)
+		}
+	}
+	if len(c.restored) > 0 {
+		t.Error("it began afresh")
+	}
+}

@@ -41,6 +41,9 @@ var (
 //   - [ErrRecoveryKeyUsed], CodeIdempotencyTargetDeleted: RecoveryKey is of a former life, or its
 //     checkpoint is gone. Recover again with a new key on all workers.
 //   - CodeCheckpointDeleted: the checkpoint was deleted while it came back. Run again.
+//   - CodeSnapshotDamaged: the checkpoint turned out to be damaged while it came back, so run again and go back to an
+//     older one (workers with a RecoveryKey all of them, with that same key: each goes on to the same next one). Or
+//     no completed checkpoint is whole; see docs/durability.md.
 //   - CodeJobNotFound: the job does not exist (yet), or was deleted.
 //   - Others are faults of the call, such as a TaskID that the server does not accept.
 //

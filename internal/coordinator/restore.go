@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -74,7 +76,8 @@ type Restore struct {
 }
 
 // OpenRestore opens a completed checkpoint and leases it, so that no retention or
-// cleanup takes it away under the reader.
+// cleanup takes it away under the reader. One that is marked as damaged is CodeSnapshotDamaged where what it lacks is
+// among what is asked for.
 func (c *Coordinator) OpenRestore(ctx context.Context, request RestoreRequest) (*Restore, error) {
 	return c.openRestore(ctx, request, c.pace.RestoreLease)
 }
@@ -99,6 +102,11 @@ func (c *Coordinator) openRestore(ctx context.Context, request RestoreRequest, l
 		return nil, err
 	}
 	r := &Restore{coordinator: c, source: source, checkpoint: source.Checkpoint(), parts: source.Parts(), by: request.By, leased: lease > 0}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	if lacks := r.checkpoint.Damage; lacks != "" && concerns(lacks, r.parts) {
+		r.Abandon()
+		return nil, ErrSnapshotDamaged(r.checkpoint.ID, lacks, nil)
+	}
 	for _, part := range r.parts {
 		r.size += part.Bytes
 		r.entries += part.Entries
@@ -107,7 +115,6 @@ func (c *Coordinator) openRestore(ctx context.Context, request RestoreRequest, l
 	if request.Tasks == nil && r.checkpoint.Digest == "" {
 		c.saveDigest(ctx, &r.checkpoint, r.digest)
 	}
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	if r.leased {
 		r.renewing.Go(func() { r.renew(lease / 3) })
 	}
@@ -203,6 +210,17 @@ func (r *Restore) markIfDamaged(err error) {
 			r.coordinator.markDamaged(ctx, ref.Job, damage)
 		}
 	}
+}
+
+// concerns tells whether what a marked checkpoint lacks is among the parts that are asked for. The others are there,
+// and may be all that is left to go on from.
+func concerns(lacks string, parts []ManifestPart) bool {
+	return !isPartName(lacks) || slices.ContainsFunc(parts, func(part ManifestPart) bool { return partName(part) == lacks })
+}
+
+// isPartName tells the name of a part from the other things that a checkpoint can lack, such as its list of acknowledgements.
+func isPartName(lacks string) bool {
+	return lacks == partName(ManifestPart{Shared: true}) || strings.HasPrefix(lacks, "the part of task ")
 }
 
 func partName(part ManifestPart) string {

@@ -129,18 +129,35 @@ func (a *restoreAnswer) VisitRestoreCheckpointResponse(w http.ResponseWriter) er
 // VisitRestoreLatestResponse streams.
 func (a *restoreAnswer) VisitRestoreLatestResponse(w http.ResponseWriter) error { return a.write(w) }
 
-// write sends the head and the bytes. Once the head is out an error can only break the
-// transfer off: its length tells the client that it is short.
+// write sends the head and the bytes. What fails before the head is out is refused; after it an error can only
+// break the transfer off: its length tells the client that it is short.
 func (a *restoreAnswer) write(w http.ResponseWriter) error {
-	header := w.Header()
-	header.Set("ETag", quoted(a.restore.Digest()))
 	if a.status == http.StatusNotModified {
+		w.Header().Set("ETag", quoted(a.restore.Digest()))
 		a.close()
 		w.WriteHeader(a.status)
 		return nil
 	}
 	defer a.cancel()
 	defer a.restore.Close()
+	sink := &restoreWriter{
+		patientWriter: patientWriter{to: w, control: http.NewResponseController(w), patience: a.server.options.RestoreIdle},
+		head:          func() { a.writeHead(w) },
+	}
+	if err := a.restore.WriteRange(sink, a.part.offset, a.part.length); err != nil {
+		if !sink.begun {
+			return err
+		}
+		a.server.reportStream(a.exchange.request, err)
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// writeHead sends the head of a restore.
+func (a *restoreAnswer) writeHead(w http.ResponseWriter) {
+	header := w.Header()
+	header.Set("ETag", quoted(a.restore.Digest()))
 	header.Set("Content-Type", mediaNDJSON)
 	header.Set("Content-Length", strconv.FormatInt(a.part.length, 10))
 	header.Set("Accept-Ranges", a.ranges)
@@ -150,12 +167,51 @@ func (a *restoreAnswer) write(w http.ResponseWriter) error {
 		header.Set("Content-Range", a.part.contentRange(a.restore.Size()))
 	}
 	w.WriteHeader(a.status)
-	sink := &patientWriter{to: w, control: http.NewResponseController(w), patience: a.server.options.RestoreIdle}
-	if err := a.restore.WriteRange(sink, a.part.offset, a.part.length); err != nil {
-		a.server.reportStream(a.exchange.request, err)
-		panic(http.ErrAbortHandler)
+}
+
+// heldBack is how many bytes of a restore wait for those behind them before its head is sent: the whole of a small
+// one is found to be as it was recorded, or refused. The first piece of a larger one is up to a chunk, whose part was
+// checked if it ends in it.
+const heldBack = 64 << 10
+
+// restoreWriter holds the first bytes of a restore, and its head, back.
+type restoreWriter struct {
+	patientWriter
+
+	head  func()
+	held  []byte
+	begun bool
+}
+
+// Write holds p back, or sends it.
+func (w *restoreWriter) Write(p []byte) (int, error) {
+	if !w.begun && len(w.held)+len(p) <= heldBack {
+		w.held = append(w.held, p...)
+		return len(p), nil
 	}
-	return nil
+	if err := w.begin(); err != nil {
+		return 0, err
+	}
+	return w.patientWriter.Write(p)
+}
+
+// begin sends the head and what was held back.
+func (w *restoreWriter) begin() error {
+	if w.begun {
+		return nil
+	}
+	w.begun = true
+	w.head()
+	_, err := w.patientWriter.Write(w.held)
+	w.held = nil
+	return err
+}
+
+// Flush sends everything; a reader that left shows at the next write.
+func (w *restoreWriter) Flush() {
+	if w.begin() == nil {
+		_ = w.control.Flush()
+	}
 }
 
 // reportStream reports why a stream broke off. A reader that left is no trouble.
@@ -177,9 +233,6 @@ func (w *patientWriter) Write(p []byte) (int, error) {
 	_ = w.control.SetWriteDeadline(time.Now().Add(w.patience)) // a server without deadlines waits
 	return w.to.Write(p)                                       //nolint:wrapcheck // WriteRange wraps it.
 }
-
-// Flush sends what was written; a reader that left shows at the next write.
-func (w *patientWriter) Flush() { _ = w.control.Flush() }
 
 // HeadRestore checks that a checkpoint can be restored and describes the stream.
 func (s *server) HeadRestore(ctx context.Context, request api.HeadRestoreRequestObject) (api.HeadRestoreResponseObject, error) {

@@ -389,3 +389,80 @@ func TestNamesOfEmptyPartsCountTowardsTheDocument(t *testing.T) {
 		t.Errorf("the manifest has %d lines", got)
 	}
 }
+
+// rotten is a store in which the parts of one task have changed since they were written.
+type rotten struct {
+	coordinator.Store
+
+	task string
+}
+
+func (s rotten) OpenRestore(ctx context.Context, call coordinator.RestoreCall) (coordinator.RestoreSource, error) {
+	source, err := s.Store.OpenRestore(ctx, call)
+	return rottenSource{source, s.task}, err
+}
+
+type rottenSource struct {
+	coordinator.RestoreSource
+
+	task string
+}
+
+func (s rottenSource) ReadAt(ctx context.Context, part int, p []byte, off int64) (int, error) {
+	n, err := s.RestoreSource.ReadAt(ctx, part, p, off)
+	if n > 0 && s.Parts()[part].TaskID == s.task {
+		p[n-1] ^= 1
+	}
+	return n, err
+}
+
+// An empty answer says nothing: whoever gets it asks again, for ever.
+func TestADamagedRestoreIsRefusedBeforeItsFirstByteWhereThatCanBeKnown(t *testing.T) {
+	t.Parallel()
+	small := `{"a":"` + strings.Repeat("v", 100) + `"}`
+	for name, c := range map[string]struct {
+		// a is the state of the task that is whole, b of the one that is not.
+		a, b  string
+		query string
+	}{
+		"a small part":                      {small, small, "?taskId=b"},
+		"one that fills a chunk":            {small, `{"b":"` + strings.Repeat("v", coordinator.ChunkBytes-100) + `"}`, "?taskId=b"},
+		"a small whole":                     {small, small, ""},
+		"a part behind another, both asked": {small, small, "?taskId=a&taskId=b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := serve(t, setup{store: func(s coordinator.Store) coordinator.Store { return rotten{s, "b"} }})
+			path := f.trigger(`{"tasks":["a","b"]}`)
+			f.do("POST", path+"/acks", `{"taskId":"a","state":`+c.a+`}`).want(http.StatusOK)
+			f.do("POST", path+"/acks", `{"taskId":"b","state":`+c.b+`}`).want(http.StatusOK)
+			for range 2 { // it is marked after the first
+				got := f.do("GET", path+"/restore"+c.query, "")
+				got.refused(coordinator.CodeSnapshotDamaged)
+				for _, header := range []string{"ETag", "Checkpoint-Entries", "Accept-Ranges", "Content-Range"} {
+					if got.header.Get(header) != "" {
+						t.Errorf("the refusal has %s: %s", header, got.header.Get(header))
+					}
+				}
+			}
+			f.do("GET", path+"/restore?taskId=a", "").want(http.StatusOK)
+		})
+	}
+}
+
+func TestAMarkedRestoreIsRefusedAtOnceHoweverLargeItIs(t *testing.T) {
+	t.Parallel()
+	f := serve(t, setup{store: func(s coordinator.Store) coordinator.Store { return rotten{s, "b"} }})
+	path := f.trigger(`{"tasks":["a","b"]}`)
+	f.do("POST", path+"/acks", `{"taskId":"a","state":{"a":1}}`).want(http.StatusOK)
+	f.do("PUT", path+"/tasks/b/state?ack=true", string(lines(3*coordinator.ChunkBytes)), "Content-Type", ndjson).want(http.StatusOK)
+	if got, err := f.try("GET", path+"/restore?taskId=b", nil); err == nil {
+		t.Errorf("the damaged part arrived whole, with %d", got.status)
+	}
+	for _, path := range []string{path + "/restore?taskId=b", path + "/restore", path + "/manifest", path + "/snapshot"} {
+		f.do("GET", path, "").refused(coordinator.CodeSnapshotDamaged)
+	}
+	f.do("HEAD", path+"/restore", "").want(http.StatusConflict)
+	f.do("GET", path+"/restore", "", "Range", "bytes=1-").refused(coordinator.CodeSnapshotDamaged)
+	f.do("GET", path+"/restore?taskId=a", "").want(http.StatusOK)
+}

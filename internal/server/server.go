@@ -182,6 +182,16 @@ func (s *Server) URL() string {
 	return "http://" + s.Addr()
 }
 
+// MarkDamaged marks a completed checkpoint as damaged, for tests of those who restore: it is no longer the latest,
+// and restoring it is refused.
+func (s *Server) MarkDamaged(ctx context.Context, job string, id int64) error {
+	err := s.store.MarkDamaged(ctx, coordinator.DamageCall{Job: job, ID: id, What: "all of it"})
+	if err != nil {
+		return fmt.Errorf("marking checkpoint %d as damaged: %w", id, err)
+	}
+	return nil
+}
+
 // Failed is closed when serving ended by itself; Stop then gives the reason.
 func (s *Server) Failed() <-chan struct{} { return s.failed }
 
