@@ -40,7 +40,11 @@ func (c *Coordinator) openUndamaged(ctx context.Context, wish RestoreCall) (Rest
 		again.ID, again.LeaseMs = marked, 0
 		second, still := open(again)
 		if still == nil {
+			lacks := second.Checkpoint().Damage
 			_ = second.Close() // it was for a look only
+			if lacks != "" {   // it opens, and is marked for what reading it found: none is whole
+				return source, err
+			}
 			still = errLooksDiffer(err)
 		}
 		if wish.ID == Latest && CodeOf(still) == CodeCheckpointDeleted {

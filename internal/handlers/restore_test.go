@@ -459,7 +459,7 @@ func TestAMarkedRestoreIsRefusedAtOnceHoweverLargeItIs(t *testing.T) {
 	if got, err := f.try("GET", path+"/restore?taskId=b", nil); err == nil {
 		t.Errorf("the damaged part arrived whole, with %d", got.status)
 	}
-	for _, path := range []string{path + "/restore?taskId=b", path + "/restore", path + "/manifest", path + "/snapshot"} {
+	for _, path := range []string{path + "/restore?taskId=b", path + "/restore", path + "/manifest", path + "/snapshot", "/checkpoints/latest", "/checkpoints/latest/restore"} {
 		f.do("GET", path, "").refused(coordinator.CodeSnapshotDamaged)
 	}
 	f.do("HEAD", path+"/restore", "").want(http.StatusConflict)
