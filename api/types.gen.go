@@ -1472,7 +1472,7 @@ type Problem struct {
 	// Latest With a late acknowledgement, the latest completed checkpoint, if there is one.
 	Latest *int64 `json:"latest,omitempty"`
 
-	// CheckpointID With idempotency_target_deleted, the checkpoint that is gone.
+	// CheckpointID With idempotency_target_deleted, the checkpoint that is gone; with snapshot_damaged, the one that is damaged.
 	CheckpointID *int64 `json:"checkpointId,omitempty"`
 
 	// Missing With acks_missing, how many acknowledgements are missing.
