@@ -9,10 +9,6 @@ const DefaultJob = "default"
 // next trigger or recovery could find no number.
 const MaxTakenCounter = MaxID - 1<<32
 
-// MaxID is the highest id, epoch and attempt: 2^53−1, which every JSON reader and
-// Redis' doubles keep exactly.
-const MaxID = 1<<53 - 1
-
 // SnapshotVersion is the version of snapshots written now. Version 0 marks records of
 // the seed library; anything above is from a newer server and is not restored.
 const SnapshotVersion = 1
@@ -98,12 +94,6 @@ type Checkpoint struct {
 	// ObservedAt is the store's clock when this was read.
 	ObservedAt int64
 }
-
-// MissingTasksShown is how many missing names a checkpoint carries.
-const MissingTasksShown = 20
-
-// AcksShown is how many acknowledgements [CheckpointDetail] carries.
-const AcksShown = 100
 
 // Completed tells whether the checkpoint can be restored.
 func (c *Checkpoint) Completed() bool { return c.Status == StatusCompleted }

@@ -14,12 +14,12 @@ type ViolationError string
 // Error gives the sentence.
 func (v ViolationError) Error() string { return string(v) }
 
-var jobPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var jobPattern = regexp.MustCompile(JobPattern)
 
 // CheckJob tells whether job is a well-formed name; its error is a [ViolationError]. Job
 // names become parts of store keys and file names, hence the narrow alphabet.
 func CheckJob(job string) error {
-	if !jobPattern.MatchString(job) {
+	if len(job) > MaxJobNameBytes || !jobPattern.MatchString(job) {
 		return ViolationError(fmt.Sprintf("A job name is 1 to %d characters, of letters, digits, '.', '_' and '-', and begins with a letter or digit.", MaxJobNameBytes))
 	}
 	return nil
@@ -89,7 +89,7 @@ func CheckIdempotencyKey(key string) error {
 // error is a [ViolationError].
 func CheckCounter(n int64) error {
 	if n < 0 || n > MaxID {
-		return ViolationError("The number must be between 0 and 9007199254740991.")
+		return ViolationError(fmt.Sprintf("The number must be between 0 and %d.", int64(MaxID)))
 	}
 	return nil
 }

@@ -14,8 +14,6 @@ const (
 	latencySamples = 10
 	// latencyAcks bounds how many acknowledgements one call of Stats reads.
 	latencyAcks = 20_000
-	// SlowestTasks is how many tasks [Stats] names.
-	SlowestTasks = 20
 )
 
 // Stats are a job's statistics.

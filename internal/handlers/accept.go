@@ -8,24 +8,25 @@ import (
 	"strings"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/operations"
 )
 
 // checkAccept refuses only what Accept rules out: a client that accepts problems but not
 // the success is taken to mean both.
-func checkAccept(r *http.Request, o operation) error {
+func checkAccept(r *http.Request, o *operations.Operation) error {
 	ranges := r.Header.Values("Accept")
-	if len(o.produces) == 0 || len(ranges) == 0 {
+	if len(o.Produces) == 0 || len(ranges) == 0 {
 		return nil
 	}
 	header := strings.Join(ranges, ",")
-	for _, mediaType := range append([]string{mediaProblem}, o.produces...) {
+	for _, mediaType := range append([]string{mediaProblem}, o.Produces...) {
 		if accepts(header, mediaType) {
 			return nil
 		}
 	}
 	return &coordinator.Error{
 		Code:   coordinator.CodeNotAcceptable,
-		Detail: fmt.Sprintf("This is served as %s. Change the Accept header, or leave it out.", strings.Join(o.produces, " or ")),
+		Detail: fmt.Sprintf("This is served as %s. Change the Accept header, or leave it out.", strings.Join(o.Produces, " or ")),
 	}
 }
 

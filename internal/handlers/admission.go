@@ -7,70 +7,22 @@ import (
 	"net/http"
 	"reflect"
 
+	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/checkpointd/checkpointd/internal/doors"
+	"github.com/checkpointd/checkpointd/internal/operations"
 )
 
-// roles are what the operations of the contract demand of a caller, as its x-role says. An
-// operation without one is for nobody.
-var roles = map[string]doors.Role{
-	"TriggerCheckpoint": doors.Trigger, "RecoverJob": doors.Trigger, "AbortCheckpoint": doors.Trigger,
-
-	"Acknowledge": doors.Ack, "UploadPart": doors.Ack, "ExtendCheckpoint": doors.Ack,
-
-	"PatchSharedState": doors.State, "ClearSharedState": doors.State, "PutSharedEntry": doors.State, "PutSharedEntryByKey": doors.State,
-	"DeleteSharedEntry": doors.State, "DeleteSharedEntryByKey": doors.State,
-
-	"ListCheckpoints": doors.Read, "GetCheckpoint": doors.Read, "GetLatestCheckpoint": doors.Read, "GetStats": doors.Read,
-	"ListTasks": doors.Read, "GetTask": doors.Read, "ListJobs": doors.Read, "GetJob": doors.Read, "GetSchedule": doors.Read,
-	"GetSharedState": doors.Read, "GetSharedEntry": doors.Read, "GetSharedEntryByKey": doors.Read,
-	"GetLatestSharedState": doors.Read, "GetLatestSharedEntry": doors.Read, "GetLatestSharedEntryByKey": doors.Read,
-	"GetSnapshot": doors.Read, "GetLatestSnapshot": doors.Read, "GetManifest": doors.Read, "GetLatestManifest": doors.Read,
-	"RestoreCheckpoint": doors.Read, "HeadRestore": doors.Read, "RestoreLatest": doors.Read, "HeadRestoreLatest": doors.Read,
-	"GetMetrics": doors.Read,
-
-	"CompleteCheckpoint": doors.Admin, "UpdateCheckpoint": doors.Admin, "DeleteCheckpoint": doors.Admin, "CleanupCheckpoints": doors.Admin,
-	"PutJob": doors.Admin, "PatchJob": doors.Admin, "DeleteJob": doors.Admin, "ExportJob": doors.Admin, "ImportJob": doors.Admin, "ForgetTask": doors.Admin,
-
-	"StreamEvents": doors.Events,
-
-	"GetHealth": doors.Any, "GetReadiness": doors.Any, "GetLimits": doors.Any, "GetContract": doors.Any,
-}
-
-// rule is who may use an operation.
-type rule struct {
-	role doors.Role
-	// taskRole suffices in place of role where the body names a task; "" is none.
-	taskRole doors.Role
-	// everyJob tells that the answer is about all jobs, so a caller that is bound to some
-	// may not have it.
-	everyJob bool
-	// job finds the job of a request, nil for an operation that is in none.
-	job func(request any) string
-	// path is where it is, for one that may be open to strangers.
-	path string
-}
-
-// ruleOf is the rule of an operation by the name of its method, with the request that the
-// generated code binds for it.
-func ruleOf(name string, request reflect.Type) rule {
-	r := rule{role: roles[name], job: jobIn(request)}
-	switch name {
-	case "AbortCheckpoint":
-		r.taskRole = doors.Ack
-	case "GetMetrics":
-		r.everyJob, r.path = true, "/metrics"
-	case "GetHealth":
-		r.path = "/healthz"
-	case "GetReadiness":
-		r.path = "/readyz"
-	case "GetLimits":
-		r.path = "/limits"
-	case "GetContract":
-		r.path = "/openapi.yaml"
+// jobs find the job of a request, by the operation; an operation that is in no job has none.
+var jobs = func() map[*operations.Operation]func(request any) string {
+	all := map[*operations.Operation]func(any) string{}
+	for method := range reflect.TypeFor[api.StrictServerInterface]().Methods() {
+		if find := jobIn(method.Type.In(1)); find != nil {
+			all[operations.Named(method.Name)] = find
+		}
 	}
-	return r
-}
+	return all
+}()
 
 // jobIn finds the very job that the handler is going to take: bound, not parsed again.
 func jobIn(request reflect.Type) func(any) string {
@@ -94,36 +46,37 @@ func jobIn(request reflect.Type) func(any) string {
 	}
 }
 
-// jobOf is the job of a request, "" where it is in none.
-func (r rule) jobOf(request any) string {
-	if r.job == nil {
+// jobOfRequest is the job of a request, "" where it is in none.
+func jobOfRequest(o *operations.Operation, request any) string {
+	find := jobs[o]
+	if find == nil {
 		return ""
 	}
-	return r.job(request)
+	return find(request)
 }
 
 // mayAcknowledge is the rule of Acknowledge for a door that is in front of it.
 func mayAcknowledge(caller *doors.Caller, job string) bool {
-	return caller.Has(roles["Acknowledge"]) && caller.InJob(job)
+	return caller.Has(acknowledge.Role) && caller.InJob(job)
 }
 
 // admit refuses a caller that may not use the operation, or not in this job.
 func (s *server) admit(e *exchange, request any) error {
-	rule := e.operation.rule
+	o := e.operation
 	switch caller := e.caller; {
 	case caller == doors.Anyone:
 		return nil
 	case caller == nil:
-		if s.options.Public[rule.path] {
+		if o.MayBePublic && s.options.Public[o.Path] {
 			return nil
 		}
 		return stranger(e.request)
-	case !caller.Has(rule.role) && (rule.taskRole == "" || !caller.Has(rule.taskRole)):
-		return withoutRole(caller, rule.role)
-	case rule.everyJob && !caller.InEveryJob():
+	case !caller.Has(o.Role) && (o.TaskRole == "" || !caller.Has(o.TaskRole)):
+		return withoutRole(caller, o.Role)
+	case o.EveryJob && !caller.InEveryJob():
 		return forbidden(caller, "is bound to jobs, and this is about all of them", "a token without jobs")
-	case rule.job != nil && !caller.InJob(rule.job(request)):
-		return forbidden(caller, fmt.Sprintf("is not for the job %s", rule.job(request)), "one that is for this job")
+	case jobs[o] != nil && !caller.InJob(jobOfRequest(o, request)):
+		return forbidden(caller, fmt.Sprintf("is not for the job %s", jobOfRequest(o, request)), "one that is for this job")
 	}
 	return nil
 }
@@ -150,7 +103,7 @@ func admitAbort(ctx context.Context, task string) error {
 	if task != "" {
 		return admitTask(ctx, task, "/taskId")
 	}
-	if role := e.operation.rule.role; !e.caller.Has(role) {
+	if role := e.operation.Role; !e.caller.Has(role) {
 		return withoutRole(e.caller, role)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/operations"
 )
 
 // heldBody keeps a request's body from the generated code, which would decode it laxly
@@ -130,7 +131,7 @@ func (s *server) takeStructure(e *exchange, raw []byte) error {
 
 // readBody reads a JSON body of limited size in limited time.
 func (s *server) readBody(e *exchange) ([]byte, error) {
-	limit, length := e.operation.bodyLimit, e.request.ContentLength
+	limit, length := mostBody(e.operation), e.request.ContentLength
 	if replayed, is := e.body.source.(*replayedBody); is && replayed.counted != nil {
 		e.body.ended = true
 		return replayed.counted, nil // or its memory would be counted, and taken, twice
@@ -151,7 +152,7 @@ const bodyCopies = 2
 // readWhole reads a body of limited size into memory, for which it asks first where the body
 // is large: all at once if its length is announced, else as it comes.
 func (s *server) readWhole(e *exchange, from io.Reader) ([]byte, error) {
-	limit, length := e.operation.bodyLimit, e.request.ContentLength
+	limit, length := mostBody(e.operation), e.request.ContentLength
 	if length > limit {
 		return nil, bodyTooLarge(e.operation, length) // before there is room for it
 	}
@@ -191,16 +192,12 @@ func (s *server) patience(length int64) time.Duration {
 }
 
 // bodyTooLarge names the limit; length 0 is one that was not announced.
-func bodyTooLarge(o operation, length int64) *coordinator.Error {
-	limit := o.bodyLimit
-	if limit == maxBody+bodySlack {
-		limit = maxBody // as GET /limits has it
-	}
+func bodyTooLarge(o *operations.Operation, length int64) *coordinator.Error {
 	what := "The body is too large"
 	if length > 0 {
 		what = fmt.Sprintf("The body has %d bytes", length)
 	}
-	return coordinator.ErrTooLarge(o.limitName, limit, what)
+	return coordinator.ErrTooLarge(o.BodyLimitName, o.BodyLimit, what)
 }
 
 // checkMediaType refuses a body in another form than those wanted. Forms and plain text,

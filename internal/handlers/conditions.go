@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/operations"
 )
 
 // quoted is a strong entity tag as a header has it.
@@ -31,9 +32,9 @@ func tagsOf(name, header string) (tags []string, star bool, err error) {
 
 // checkTags refuses a read with an If-None-Match that is none, before the store is asked
 // and before anything is waited for.
-func checkTags(r *http.Request, o operation) error {
+func checkTags(r *http.Request, o *operations.Operation) error {
 	header := r.Header["If-None-Match"]
-	if !o.tagged || len(header) == 0 || r.Method != http.MethodGet && r.Method != http.MethodHead {
+	if !o.Reads("If-None-Match") || len(header) == 0 || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return nil
 	}
 	_, _, err := tagsOf("If-None-Match", header[0]) // several are refused with the parameters

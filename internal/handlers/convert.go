@@ -206,11 +206,10 @@ func checkpointListOf(result coordinator.ListResult) api.CheckpointList {
 }
 
 func tasksOf(request api.ListTasksRequestObject) coordinator.TasksCall {
-	const pageOfTasks = 100
 	return coordinator.TasksCall{
 		Ref:    coordinator.Ref{Job: jobOf(request.Params.Job), ID: int64(request.ID)},
 		Status: coordinator.TaskStatus(valueOr(request.Params.Status, "")), After: valueOr(request.Params.After, ""),
-		Limit: valueOr(request.Params.Limit, pageOfTasks),
+		Limit: valueOr(request.Params.Limit, coordinator.DefaultTasksLimit),
 	}
 }
 
@@ -233,7 +232,7 @@ func warningsOf(warnings []coordinator.Warning) []api.Warning {
 func limitsOf(settings coordinator.Settings, bounds load.Limits) api.Limits {
 	return api.Limits{
 		TaskIDBytes: coordinator.MaxTaskIDBytes, KeyBytes: coordinator.MaxKeyBytes, JobBytes: coordinator.MaxJobNameBytes,
-		Counter: coordinator.MaxID, AckBodyBytes: coordinator.MaxAckBody, BodyBytes: maxBody, BulkAcks: coordinator.MaxBulkAcks,
+		Counter: coordinator.MaxID, AckBodyBytes: coordinator.MaxAckBody, BodyBytes: coordinator.MaxBodyBytes, BulkAcks: coordinator.MaxBulkAcks,
 		ValueBytes: coordinator.MaxValueBytes, Nesting: maxNesting, SharedKeys: coordinator.MaxSharedKeys,
 		SharedBytes: coordinator.MaxSharedBytes, PartBytes: settings.MaxPartBytes, ObjectUploadBytes: coordinator.MaxObjectUpload,
 		SnapshotDocumentBytes: coordinator.MaxSnapshotDocument, Tasks: coordinator.MaxTasks,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/operations"
 )
 
 // refuse answers any error of any door. After the head of an answer went out there is no
@@ -92,7 +93,7 @@ func parameterRefusal(r *http.Request, err error) error {
 	case errors.As(err, &format) && len(r.URL.Query()[format.ParamName]) > 1:
 		return invalidParameter(format.ParamName, "The parameter must be given once.")
 	case errors.As(err, &format):
-		return invalidParameter(format.ParamName, parameterForms[format.ParamName])
+		return invalidParameter(format.ParamName, formOfParameter(exchangeOf(r.Context()).operation, format.ParamName))
 	}
 	return coordinator.ErrInternal(err)
 }
@@ -109,24 +110,25 @@ func (s *server) refuseRequest(w http.ResponseWriter, r *http.Request, err error
 	s.refuse(w, r, err)
 }
 
-func (s *server) notFound(w http.ResponseWriter, r *http.Request) {
-	s.refuse(w, r, &coordinator.Error{
+func notFound() *coordinator.Error {
+	return &coordinator.Error{
 		Code:   coordinator.CodeNotFound,
 		Detail: "There is nothing at this path. GET /openapi.yaml lists what there is; slashes at the end and in names count, the latter as %2F.",
-	})
+	}
 }
 
-func (s *server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
-	allowed := strings.Join(s.allowedMethods(r), ", ")
-	if allowed == "" { // a method that the router does not know, at a path that nobody has
-		s.notFound(w, r)
-		return
-	}
+func methodNotAllowed(w http.ResponseWriter, route *operations.Route) *coordinator.Error {
+	allowed := strings.Join(route.Allowed(), ", ")
 	w.Header().Set("Allow", allowed)
-	s.refuse(w, r, &coordinator.Error{
+	return &coordinator.Error{
 		Code:   coordinator.CodeMethodNotAllowed,
 		Detail: fmt.Sprintf("This path takes %s.", allowed),
-	})
+	}
+}
+
+// unrouted is for what the contract's table has and the generated router has not, which cannot be.
+func (s *server) unrouted(w http.ResponseWriter, r *http.Request) {
+	s.refuse(w, r, coordinator.ErrInternal(fmt.Errorf("no route for %s %s", r.Method, r.URL.Path)))
 }
 
 // invalidParameter refuses one parameter of path, query or header.

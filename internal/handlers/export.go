@@ -10,7 +10,7 @@ import (
 
 // ExportJob streams a job as lines of JSON.
 func (s *server) ExportJob(ctx context.Context, request api.ExportJobRequestObject) (api.ExportJobResponseObject, error) {
-	stream, inTime, cancel := s.starting(ctx, heavyBudget)
+	stream, inTime, cancel := s.starting(ctx, longBudget)
 	export, err := s.coordinator.OpenExport(stream, request.Job)
 	if !inTime() {
 		err = coordinator.ErrStoreUnavailable(err)

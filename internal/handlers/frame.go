@@ -12,6 +12,7 @@ import (
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/checkpointd/checkpointd/internal/doors"
+	"github.com/checkpointd/checkpointd/internal/operations"
 )
 
 // exchange is one request and its answer. The strict server hands its handlers neither,
@@ -20,7 +21,7 @@ type exchange struct {
 	writer    http.ResponseWriter
 	request   *http.Request
 	body      *heldBody
-	operation operation
+	operation *operations.Operation
 	// transfer is the body where it is streamed, nil before that and elsewhere.
 	transfer *uploadBody
 	// caller is who sent the request, nil for a stranger; cancel ends its context early.
@@ -87,8 +88,11 @@ func (s *server) frame(next http.Handler) http.Handler {
 			s.refuse(w, r, stranger(r)) // before a word is said about what there is
 			return
 		}
-		s.routeHead(r)
-		next.ServeHTTP(w, r)
+		if err := s.route(e); err != nil {
+			s.refuse(w, r, err)
+		} else {
+			next.ServeHTTP(w, r)
+		}
 		e.leaveBody()
 	})
 }
@@ -122,31 +126,21 @@ func crossOrigin() *coordinator.Error {
 	}
 }
 
-// routeHead lets HEAD find the route of GET where the contract has no HEAD of its own.
-func (s *server) routeHead(r *http.Request) {
-	if r.Method != http.MethodHead || s.routes(r, http.MethodHead) {
-		return
+// route finds the operation of a request in the contract's table, before the generated router
+// does: that one takes /checkpoints/latest for a checkpoint's id where the method is not one of
+// the former. HEAD is a GET where the contract has no HEAD of its own.
+func (s *server) route(e *exchange) error {
+	r := e.request
+	route := operations.Find(r.URL.RawPath)
+	if route == nil {
+		return notFound()
 	}
-	chi.RouteContext(r.Context()).RouteMethod = http.MethodGet
-}
-
-func (s *server) routes(r *http.Request, method string) bool {
-	return s.router.Match(chi.NewRouteContext(), method, r.URL.RawPath)
-}
-
-// allowedMethods are the methods that the path takes.
-func (s *server) allowedMethods(r *http.Request) []string {
-	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-		if !s.routes(r, method) {
-			continue
-		}
-		allowed = append(allowed, method)
-		if method == http.MethodGet {
-			allowed = append(allowed, http.MethodHead)
-		}
+	e.operation = route.Operation(r.Method)
+	if e.operation == nil {
+		return methodNotAllowed(e.writer, route)
 	}
-	return allowed
+	chi.RouteContext(r.Context()).RouteMethod = e.operation.Method
+	return nil
 }
 
 // recoverPanic answers what is still possible after a panic. ErrAbortHandler is no panic

@@ -8,11 +8,12 @@ import (
 	"github.com/checkpointd/checkpointd/api"
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 	"github.com/checkpointd/checkpointd/internal/load"
+	"github.com/checkpointd/checkpointd/internal/operations"
 )
 
 const (
-	// heavyBudget is for operations that take several steps in the store.
-	heavyBudget = 15 * time.Second
+	// longBudget is for operations that take several steps in the store.
+	longBudget = 15 * time.Second
 	// budgetPerMiB is what a body adds to the budget of its request.
 	budgetPerMiB = 500 * time.Millisecond
 )
@@ -23,38 +24,35 @@ const (
 // budget.
 func (s *server) gate(next api.StrictHandlerFunc, operationID string) api.StrictHandlerFunc {
 	return func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error) {
-		o := operations[operationID]
+		o := operations.Named(operationID)
 		e := exchangeOf(ctx)
 		e.operation = o
 		if err := s.admit(e, request); err != nil {
 			return nil, err
 		}
-		s.options.OnAdmitted(r, o.rule.role)
+		s.options.OnAdmitted(r, o.Role)
 		ctx = coordinator.By(ctx, e.callerName())
-		e.holds.who = load.Who{Client: clientOf(r, e.caller), Job: o.rule.jobOf(request)}
+		e.holds.who = load.Who{Client: clientOf(r, e.caller), Job: jobOfRequest(o, request)}
 		if err := checkAccept(r, o); err != nil {
 			return nil, err
 		}
-		if err := checkQuery(r, o, request); err != nil {
+		if err := checkQuery(r, o); err != nil {
 			return nil, err
 		}
 		if err := checkTags(r, o); err != nil {
 			return nil, err
 		}
-		if o.class == load.Stream { // no transfer would ever end it
+		if o.Class == load.Stream { // no transfer would ever end it
 			e.untilRevoked(ctx)
 		}
-		if o.streams {
-			if err := s.takeSlot(ctx, e, o.class); err != nil {
+		if o.Streams {
+			if err := s.takeSlot(ctx, e, o.Class); err != nil {
 				return nil, err
 			}
 			return next(ctx, w, r, request)
 		}
-		wait, err := waitOf(o, request)
-		if err != nil {
-			return nil, err
-		}
-		class := o.class
+		wait := waitOf(r, o)
+		class := o.Class
 		if wait > 0 && r.Method == http.MethodGet { // what changes something is not broken off before it has
 			e.untilRevoked(ctx)
 		}
@@ -83,9 +81,9 @@ func (s *server) gate(next api.StrictHandlerFunc, operationID string) api.Strict
 }
 
 // budget is how long the store may take over an operation with so many bytes of body.
-func (s *server) budget(o operation, size int) time.Duration {
-	if o.heavy {
-		return max(heavyBudget, s.options.Budget)
+func (s *server) budget(o *operations.Operation, size int) time.Duration {
+	if o.Long {
+		return max(longBudget, s.options.Budget)
 	}
 	return s.options.Budget + time.Duration(size>>20)*budgetPerMiB
 }

@@ -163,8 +163,8 @@ func New(c *coordinator.Coordinator, options Options) http.Handler {
 		origins:     http.NewCrossOriginProtection(),
 	}
 	s.router.Use(s.frame)
-	s.router.NotFound(s.notFound)
-	s.router.MethodNotAllowed(s.methodNotAllowed)
+	s.router.NotFound(s.unrouted)
+	s.router.MethodNotAllowed(s.unrouted)
 	strict := api.NewStrictHandlerWithOptions(s, []api.StrictMiddlewareFunc{s.gate}, api.StrictHTTPServerOptions{
 		RequestErrorHandlerFunc:  s.refuseRequest,
 		ResponseErrorHandlerFunc: s.refuse,

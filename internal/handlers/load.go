@@ -14,36 +14,6 @@ import (
 	"github.com/checkpointd/checkpointd/internal/load"
 )
 
-// classes are the bounds that the operations of the contract fall under, as its x-class
-// says. An operation without one is refused.
-var classes = func() map[string]load.Class {
-	of := map[string]load.Class{}
-	for class, names := range map[load.Class][]string{
-		load.Small: {
-			"Acknowledge", "TriggerCheckpoint", "RecoverJob", "AbortCheckpoint", "ExtendCheckpoint", "CompleteCheckpoint",
-			"PatchSharedState", "ClearSharedState", "PutSharedEntry", "PutSharedEntryByKey", "DeleteSharedEntry", "DeleteSharedEntryByKey",
-			"UpdateCheckpoint", "DeleteCheckpoint", "GetTask", "GetSchedule", "ForgetTask", "GetReadiness",
-		},
-		load.List: {
-			"ListCheckpoints", "GetCheckpoint", "GetLatestCheckpoint", "ListTasks", "ListJobs", "GetJob", "PutJob", "PatchJob", "GetMetrics",
-		},
-		load.Heavy: {
-			"CleanupCheckpoints", "DeleteJob", "GetStats", "GetSnapshot", "GetLatestSnapshot", "GetManifest", "GetLatestManifest",
-			"HeadRestore", "HeadRestoreLatest", "GetSharedState", "GetLatestSharedState",
-			"GetSharedEntry", "GetSharedEntryByKey", "GetLatestSharedEntry", "GetLatestSharedEntryByKey",
-		},
-		load.Upload:  {"UploadPart", "ImportJob"},
-		load.Restore: {"RestoreCheckpoint", "RestoreLatest", "ExportJob"},
-		load.Stream:  {"StreamEvents"},
-		load.Free:    {"GetHealth", "GetLimits", "GetContract"},
-	} {
-		for _, name := range names {
-			of[name] = class
-		}
-	}
-	return of
-}()
-
 // largeBytes is from how many bytes on a body, value or answer is counted as buffered. What
 // is smaller is bounded well enough by how many requests there are at once.
 const largeBytes = 16 << 10

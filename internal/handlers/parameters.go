@@ -4,69 +4,67 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"reflect"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/operations"
 )
-
-// queryParameter is one query parameter of an operation.
-type queryParameter struct {
-	name string
-	// kind is reflect.Slice for one that may be repeated.
-	kind reflect.Kind
-	// field is its place in the operation's Params.
-	field []int
-}
 
 // wholeNumber is how integers are written in a query; the generated code also takes +5
 // and 007.
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
-// parameterForms says what a parameter looks like, for the refusal of one that does not.
+// parameterForms says what a parameter looks like whose type does not say it, for the refusal
+// of one that does not.
 var parameterForms = map[string]string{
-	"id":      "A checkpoint's id is written in decimal digits without sign or leading zeros and is at most 9007199254740991.",
-	"job":     "A job name is 1 to 128 characters, of letters, digits, '.', '_' and '-', and begins with a letter or digit.",
-	"limit":   fmt.Sprintf("It must be a whole number from 1 to %d.", coordinator.MaxListLimit),
-	"after":   "It must be a whole number from 0 to 9007199254740991.",
-	"before":  "It must be the next of the page before, or the id of a checkpoint.",
-	"attempt": "It must be a whole number from 0 to 9007199254740991.",
-	"epoch":   "It must be a whole number from 0 to 9007199254740991.",
-	"taskId":  "A task id in a path has 1 to 1024 bytes and is percent-encoded UTF-8.",
-	"key":     "A key in a path has 1 to 1024 bytes and is percent-encoded UTF-8; use the form with ?key= for a key that your client rewrites.",
-	"force":   trueOrFalse,
-	"dryRun":  trueOrFalse,
-	"ack":     trueOrFalse,
-	"shared":  trueOrFalse,
-	"status":  "It is none of the known ones: pending, completed, expired and aborted for checkpoints, acknowledged and missing for tasks.",
-	"type":    "It must be one of string, integer, number, boolean, object and array.",
-	"type[]":  fmt.Sprintf("Each must be one of %s.", eventTypeNames()),
-	"until":   "It must be ended.",
-	"verbose": "It must be true or false, or have no value.",
-	"wait":    fmt.Sprintf("It must be a whole number of seconds from 0 to %d.", coordinator.MaxWaitSeconds),
-
+	"id":          fmt.Sprintf("A checkpoint's id is written in decimal digits without sign or leading zeros and is at most %d.", int64(coordinator.MaxID)),
+	"job":         fmt.Sprintf("A job name is 1 to %d characters, of letters, digits, '.', '_' and '-', and begins with a letter or digit.", coordinator.MaxJobNameBytes),
+	"before":      "It must be the next of the page before, or the id of a checkpoint.",
+	"after":       "It must be the next of the page before.",
+	"taskId":      fmt.Sprintf("A task id has 1 to %d bytes and is percent-encoded UTF-8.", coordinator.MaxTaskIDBytes),
+	"notAckedBy":  fmt.Sprintf("A task id has 1 to %d bytes and is percent-encoded UTF-8.", coordinator.MaxTaskIDBytes),
+	"key":         fmt.Sprintf("A key has 1 to %d bytes and is percent-encoded UTF-8; use the form with ?key= for a key in a path that your client rewrites.", coordinator.MaxKeyBytes),
 	"lastEventId": "It must be <epoch>-<seq>, the id of an event.",
 }
 
-func eventTypeNames() string {
-	types := coordinator.EventTypes()
-	names := make([]string, len(types))
-	for i, name := range types {
-		names[i] = string(name)
+// formOf says what a query parameter looks like.
+func formOf(p operations.Parameter) string {
+	switch {
+	case p.Type == operations.Integer:
+		return fmt.Sprintf("It must be a whole number from %d to %d.", p.Minimum, p.Maximum)
+	case p.Type == operations.Boolean:
+		return "It must be true or false."
+	case p.Repeated && p.Enum != nil:
+		return fmt.Sprintf("Each must be one of %s.", strings.Join(p.Enum, ", "))
+	case slices.Contains(p.Enum, ""):
+		return fmt.Sprintf("It must be one of %s, or have no value.", strings.Join(slices.DeleteFunc(slices.Clone(p.Enum), func(s string) bool { return s == "" }), ", "))
+	case len(p.Enum) == 1:
+		return fmt.Sprintf("It must be %s.", p.Enum[0])
+	case p.Enum != nil:
+		return fmt.Sprintf("It must be one of %s.", strings.Join(p.Enum, ", "))
 	}
-	return strings.Join(names, ", ")
+	return parameterForms[p.Name]
 }
 
-const trueOrFalse = "It must be true or false."
+// formOfParameter says what a parameter of an operation looks like, wherever it stands.
+func formOfParameter(o *operations.Operation, name string) string {
+	if o != nil {
+		for _, parameter := range o.Query {
+			if parameter.Name == name {
+				return formOf(parameter)
+			}
+		}
+	}
+	return parameterForms[name]
+}
 
 // checkQuery refuses what the generated binding lets through: unknown parameters, since a
 // misspelt one would silently change what a call means, repeated ones, other spellings of
-// numbers and booleans, and values outside of an enumeration.
-func checkQuery(r *http.Request, o operation, request any) error {
-	if o.query == nil {
-		return nil
-	}
+// numbers and booleans, and values outside of an enumeration or of the bounds.
+func checkQuery(r *http.Request, o *operations.Operation) error {
 	given, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return &coordinator.Error{
@@ -76,14 +74,13 @@ func checkQuery(r *http.Request, o operation, request any) error {
 		}
 	}
 	known := 0
-	params := reflect.ValueOf(request).FieldByName("Params")
-	for _, parameter := range o.query {
-		values, has := given[parameter.name]
+	for _, parameter := range o.Query {
+		values, has := given[parameter.Name]
 		if !has {
 			continue
 		}
 		known++
-		if err := parameter.check(values, params); err != nil {
+		if err := checkValues(parameter, values); err != nil {
 			return err
 		}
 	}
@@ -93,50 +90,48 @@ func checkQuery(r *http.Request, o operation, request any) error {
 	return nil
 }
 
-func (p queryParameter) check(values []string, params reflect.Value) error {
-	if p.kind == reflect.Slice {
-		return p.checkEach(params.FieldByIndex(p.field))
+func checkValues(p operations.Parameter, values []string) error {
+	if len(values) > 1 && !p.Repeated {
+		return invalidParameter(p.Name, "The parameter must be given once.")
 	}
-	if len(values) > 1 {
-		return invalidParameter(p.name, "The parameter must be given once.")
-	}
-	value, valid := values[0], true
-	switch p.kind {
-	case reflect.Int, reflect.Int64:
-		valid = wholeNumber.MatchString(value)
-	case reflect.Bool:
-		valid = value == "true" || value == "false"
-	case reflect.String:
-		if enumeration, ok := reflect.TypeAssert[interface{ Valid() bool }](params.FieldByIndex(p.field)); ok {
-			valid = enumeration.Valid()
+	for _, value := range values {
+		if err := checkValue(p, value); err != nil {
+			return err
 		}
-	default:
+	}
+	return nil
+}
+
+func checkValue(p operations.Parameter, value string) error {
+	valid := true
+	switch {
+	case p.Type == operations.Integer:
+		number, err := strconv.ParseInt(value, 10, 64)
+		valid = err == nil && wholeNumber.MatchString(value) && number >= p.Minimum && number <= p.Maximum
+	case p.Type == operations.Boolean:
+		valid = value == "true" || value == "false"
+	case p.Enum != nil:
+		valid = slices.Contains(p.Enum, value)
 	}
 	if !valid {
-		return invalidParameter(p.name, parameterForms[p.name])
+		return invalidParameter(p.Name, formOf(p))
 	}
 	return nil
 }
 
-// checkEach refuses values outside of an enumeration of one that may be repeated.
-func (p queryParameter) checkEach(values reflect.Value) error {
-	for i := range values.Len() {
-		if enumeration, ok := reflect.TypeAssert[interface{ Valid() bool }](values.Index(i)); ok && !enumeration.Valid() {
-			return invalidParameter(p.name, parameterForms[p.name+"[]"])
-		}
+func unknownParameter(o *operations.Operation, given url.Values) error {
+	names := make([]string, len(o.Query))
+	for i, parameter := range o.Query {
+		names[i] = parameter.Name
+		delete(given, parameter.Name)
 	}
-	return nil
-}
-
-func unknownParameter(o operation, given url.Values) error {
-	names := make([]string, len(o.query))
-	for i, parameter := range o.query {
-		names[i] = parameter.name
-		delete(given, parameter.name)
+	known := "There are none here"
+	if len(names) > 0 {
+		known = "Known here: " + strings.Join(names, ", ")
 	}
 	refusal := &coordinator.Error{
 		Code:   coordinator.CodeInvalidParameter,
-		Detail: fmt.Sprintf("The query has an unknown parameter. Known here: %s.", strings.Join(names, ", ")),
+		Detail: fmt.Sprintf("The query has an unknown parameter. %s.", known),
 	}
 	for name := range given {
 		refusal.Fields = append(refusal.Fields, coordinator.FieldError{Parameter: shortened(name), Detail: "It is not known here."})

@@ -339,7 +339,7 @@ func (s *server) acknowledge(a *plainAck, ref coordinator.Ref) (err error) {
 
 // refusePlain refuses what the coordinator refused, or the bounds; read tells whether the body was.
 func (s *server) refusePlain(w http.ResponseWriter, r *http.Request, err error, read bool) {
-	e := &exchange{writer: w, body: &heldBody{source: r.Body, ended: read}, caller: s.options.Caller(r), operation: operations["Acknowledge"]}
+	e := &exchange{writer: w, body: &heldBody{source: r.Body, ended: read}, caller: s.options.Caller(r), operation: acknowledge}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
 	e.request = r
 	s.refuse(w, r, err)

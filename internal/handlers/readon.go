@@ -33,7 +33,7 @@ func readOnFor(e *exchange, refusal *coordinator.Error) readOn {
 	switch {
 	case isBodyError(refusal.Err): // it came too slowly already, or its sender is gone
 		return readOn{bytes: 64 << 20, time: 2 * time.Second, grace: 2 * time.Second}
-	case e.caller != nil && (e.operation.class == load.Upload || e.operation.class == ""): // "": refused before it was routed
+	case e.caller != nil && (e.operation == nil || e.operation.Class == load.Upload): // nil: refused before it was routed
 		return readOn{bytes: 256 << 20, time: time.Minute, grace: 5 * time.Second}
 	}
 	return readOn{bytes: 64 << 20, time: 15 * time.Second, grace: 5 * time.Second}

@@ -44,7 +44,7 @@ func (s *server) RestoreLatest(ctx context.Context, request api.RestoreLatestReq
 // restore opens a restore and decides what of it is sent.
 func (s *server) restore(ctx context.Context, wish restoreWish) (*restoreAnswer, error) {
 	wish.By = requesterOf(exchangeOf(ctx))
-	stream, inTime, cancel := s.starting(ctx, heavyBudget)
+	stream, inTime, cancel := s.starting(ctx, longBudget)
 	restore, err := s.coordinator.OpenRestore(stream, wish.RestoreRequest)
 	if !inTime() {
 		if err == nil {

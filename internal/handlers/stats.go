@@ -8,9 +8,6 @@ import (
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
-// restoresShown is how many of a job's restores its statistics carry.
-const restoresShown = 20
-
 // GetStats reads a job's statistics.
 func (s *server) GetStats(ctx context.Context, request api.GetStatsRequestObject) (api.GetStatsResponseObject, error) {
 	stats, err := s.coordinator.Stats(ctx, jobOf(request.Params.Job))
@@ -31,7 +28,7 @@ func statsOf(stats *coordinator.Stats) api.Stats {
 			Bytes: distributionOf(completions.Bytes), Entries: distributionOf(completions.Entries),
 		},
 		Latest: latestOfEachKind(stats), Tasks: statsTasksOf(stats),
-		Restores: restoreRecordsOf(stats.Restores[:min(len(stats.Restores), restoresShown)]),
+		Restores: restoreRecordsOf(stats.Restores[:min(len(stats.Restores), coordinator.RestoresShown)]),
 	}
 }
 

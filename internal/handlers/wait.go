@@ -1,27 +1,25 @@
 package handlers
 
 import (
-	"reflect"
+	"net/http"
+	"strconv"
 	"time"
 
-	"github.com/checkpointd/checkpointd/internal/coordinator"
+	"github.com/checkpointd/checkpointd/internal/operations"
 )
+
+// waitParameter is how the contract calls the seconds that a call may wait.
+const waitParameter = "wait"
 
 // seconds is how long a call may wait for something to answer.
 func seconds(wait *int) time.Duration { return time.Duration(valueOr(wait, 0)) * time.Second }
 
-// waitOf finds how long the request of an operation may wait, which the store's budget
+// waitOf finds how long a request whose query was checked may wait, which the store's budget
 // does not count.
-func waitOf(o operation, request any) (time.Duration, error) {
-	for _, parameter := range o.query {
-		if parameter.name != "wait" {
-			continue
-		}
-		wait, ok := reflect.TypeAssert[*int](reflect.ValueOf(request).FieldByName("Params").FieldByIndex(parameter.field))
-		if ok && wait != nil && (*wait < 0 || *wait > coordinator.MaxWaitSeconds) {
-			return 0, invalidParameter("wait", parameterForms["wait"])
-		}
-		return seconds(wait), nil
+func waitOf(r *http.Request, o *operations.Operation) time.Duration {
+	if !o.Has(waitParameter) {
+		return 0
 	}
-	return 0, nil
+	wait, _ := strconv.Atoi(r.URL.Query().Get(waitParameter)) // none is 0
+	return time.Duration(wait) * time.Second
 }

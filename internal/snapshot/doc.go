@@ -37,7 +37,7 @@ import "github.com/checkpointd/checkpointd/internal/coordinator"
 const (
 	// MaxDepth is how many arrays and objects may be open at once inside one
 	// value. A value of exactly this depth is accepted.
-	MaxDepth = 1000
+	MaxDepth = coordinator.MaxNesting
 
 	// MaxValue is the longest canonical value of one entry, in bytes.
 	MaxValue = coordinator.MaxValueBytes
