@@ -65,6 +65,14 @@ overload: ## load a server with 50 uploads and 200 slow restores, and judge what
 failover: ## kill the master of a Redis 20 times under load, with sentinels and on a cluster; 5 to 10 minutes
 	CHECKPOINTD_FAILOVERS=20 go test ./internal/processtest -run TestAMasterThatDiesUnderLoad -count=1 -timeout=60m -v
 
+.PHONY: moving-address
+moving-address: ## move the address of a Redis to its replica 20 times, while connections to the former master stay open; about 2 minutes
+	CHECKPOINTD_MOVES=20 go test ./internal/processtest -run TestAnAddressThatMoves -count=1 -timeout=30m -v
+
+.PHONY: rotation
+rotation: ## change the password of a Redis 20 times under load; about a minute
+	CHECKPOINTD_ROTATIONS=20 go test ./internal/processtest -run TestAPasswordThatChanges -count=1 -timeout=30m -v
+
 .PHONY: fmt
 fmt: ## format the code the way the linter wants it
 	$(tools) golangci-lint fmt

@@ -55,6 +55,13 @@ func (d *Door) Lead(to *Server) {
 	clear(d.open)
 }
 
+// Move makes the door lead to another server for new connections. Those that are open stay, and lead where they did.
+func (d *Door) Move(to *Server) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.to = to.Addr
+}
+
 // serve carries bytes both ways until either end has closed.
 func (d *Door) serve(client net.Conn) {
 	d.mu.Lock()

@@ -95,6 +95,12 @@ func (s *Server) Follow(t testing.TB, master *Server) {
 	s.do(t, "REPLICAOF", "127.0.0.1", portOf(master))
 }
 
+// FollowNobody makes a replica that hears no master, and keeps what it has.
+func (s *Server) FollowNobody(t testing.TB) {
+	t.Helper()
+	s.do(t, "REPLICAOF", "127.0.0.1", "1")
+}
+
 // Promote makes a master of a replica.
 func (s *Server) Promote(t testing.TB) {
 	t.Helper()
