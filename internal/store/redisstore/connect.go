@@ -105,7 +105,7 @@ func (l *links) greet(ctx context.Context, c *redis.Conn, t topology) error {
 		return nil
 	})
 	if _, isReply := errors.AsType[redis.Error](err); err != nil && !isReply {
-		return err //nolint:wrapcheck // It is judged as any other failure to connect.
+		return err
 	}
 	var f facts
 	for _, section := range sections {
@@ -136,7 +136,7 @@ func roleOf(ctx context.Context, c *redis.Conn) (string, error) {
 		return "", nil
 	}
 	if err != nil || len(role) == 0 {
-		return "", err //nolint:wrapcheck // as above
+		return "", err
 	}
 	text, _ := role[0].(string)
 	return text, nil
@@ -157,7 +157,7 @@ func (c *connection) visit(ctx context.Context) error {
 	options := *c.visitor
 	visitor := redis.NewClient(&options)
 	defer func() { _ = visitor.Close() }()
-	return visitor.Ping(ctx).Err() //nolint:wrapcheck // Health judges it.
+	return visitor.Ping(ctx).Err()
 }
 
 // unroutable is that nobody can tell which server has a key: nothing was sent. Its cause may be a

@@ -99,7 +99,8 @@ func (s *Store) visit(ctx context.Context) []coordinator.Warning {
 	if cause, known := coordinator.CauseOf(unavailable("dial anew", err)); known {
 		why = cause.Says
 	}
-	return []coordinator.Warning{{Code: WarnNewConnections, Detail: "No new connection to Redis can be made: " + why + ". Those that are open go on; see to it before they end."}}
+	detail := "No new connection to Redis can be made: " + why + ". Those that are open go on; see to it before they end."
+	return []coordinator.Warning{{Code: WarnNewConnections, Detail: detail}}
 }
 
 // stateOf asks a server whether it takes changes, and in the same round trip for its state: what tells that its
@@ -119,7 +120,7 @@ func stateOf(ctx context.Context, node *redis.Client, key string) (state string,
 		err = ping.Err()
 	}
 	if err != nil {
-		return "", err //nolint:wrapcheck // fetch judges it.
+		return "", err
 	}
 	var f facts
 	f.read(replication.Val())

@@ -178,7 +178,10 @@ func (s *Store) askJobsOf(ctx context.Context, node *redis.Client, names []strin
 	})
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		// The server knows no scripts yet: fetch comes back after the load.
-		return cmp.Or(text.Load(ctx, node).Err(), err)
+		if unloaded := text.Load(ctx, node).Err(); unloaded != nil {
+			return unloaded
+		}
+		return err
 	}
 	if concernsAll(err) {
 		return err

@@ -29,7 +29,7 @@ func proven(ctx context.Context, node *redis.Client, key string, ask func(redis.
 			}
 		}
 		if err != nil {
-			return "", err //nolint:wrapcheck // fetch judges it.
+			return "", err
 		}
 		r, err := parseReply(proveScript.verb, "", proof.Val())
 		if err != nil {
@@ -39,7 +39,7 @@ func proven(ctx context.Context, node *redis.Client, key string, ask func(redis.
 		run = body.text()
 		return run, body.err
 	}
-	return "", err //nolint:wrapcheck // as above
+	return "", err
 }
 
 // sure holds what a restore found missing against the server that it was missing at: all that was read since the era began was read from the one

@@ -185,8 +185,9 @@ func (o *restore) sharedLines(ctx context.Context) ([]byte, error) {
 		}
 	}
 	if int64(len(names)) != o.checkpoint.SharedEntries || int64(len(lines)) != o.checkpoint.SharedBytes {
-		return nil, o.store.sure(ctx, o.checkpoint.Job, o.era, o.damaged(sharedText, fmt.Errorf("%w: %d entries with %d bytes instead of %d with %d", errNotAsRecorded,
-			len(names), len(lines), o.checkpoint.SharedEntries, o.checkpoint.SharedBytes)))
+		missing := o.damaged(sharedText, fmt.Errorf("%w: %d entries with %d bytes instead of %d with %d", errNotAsRecorded,
+			len(names), len(lines), o.checkpoint.SharedEntries, o.checkpoint.SharedBytes))
+		return nil, o.store.sure(ctx, o.checkpoint.Job, o.era, missing)
 	}
 	o.shared = lines
 	return lines, nil
