@@ -63,7 +63,7 @@ type ServerInterface interface {
 	// GetCheckpoint Get one checkpoint
 	// (GET /checkpoints/{id})
 	GetCheckpoint(w http.ResponseWriter, r *http.Request, id CheckpointID, params GetCheckpointParams)
-	// UpdateCheckpoint Change labels, description or pin
+	// UpdateCheckpoint Change labels, description or pin, or set aside
 	// (PATCH /checkpoints/{id})
 	UpdateCheckpoint(w http.ResponseWriter, r *http.Request, id CheckpointID, params UpdateCheckpointParams)
 	// AbortCheckpoint Abort a checkpoint
@@ -267,7 +267,7 @@ func (_ Unimplemented) GetCheckpoint(w http.ResponseWriter, r *http.Request, id 
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
-// UpdateCheckpoint Change labels, description or pin
+// UpdateCheckpoint Change labels, description or pin, or set aside
 // (PATCH /checkpoints/{id})
 func (_ Unimplemented) UpdateCheckpoint(w http.ResponseWriter, r *http.Request, id CheckpointID, params UpdateCheckpointParams) {
 	w.WriteHeader(http.StatusNotImplemented)
@@ -4089,6 +4089,22 @@ func (response TriggerCheckpoint403ApplicationProblemPlusJSONResponse) VisitTrig
 	return err
 }
 
+type TriggerCheckpoint404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response TriggerCheckpoint404ApplicationProblemPlusJSONResponse) VisitTriggerCheckpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TriggerCheckpoint406ApplicationProblemPlusJSONResponse struct {
 	NotAcceptableApplicationProblemPlusJSONResponse
 }
@@ -5935,6 +5951,22 @@ func (response RecoverJob403ApplicationProblemPlusJSONResponse) VisitRecoverJobR
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RecoverJob404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response RecoverJob404ApplicationProblemPlusJSONResponse) VisitRecoverJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -12998,7 +13030,7 @@ type StrictServerInterface interface {
 	// GetCheckpoint Get one checkpoint
 	// (GET /checkpoints/{id})
 	GetCheckpoint(ctx context.Context, request GetCheckpointRequestObject) (GetCheckpointResponseObject, error)
-	// UpdateCheckpoint Change labels, description or pin
+	// UpdateCheckpoint Change labels, description or pin, or set aside
 	// (PATCH /checkpoints/{id})
 	UpdateCheckpoint(ctx context.Context, request UpdateCheckpointRequestObject) (UpdateCheckpointResponseObject, error)
 	// AbortCheckpoint Abort a checkpoint

@@ -80,6 +80,7 @@ const (
 	EventTypeCheckpointCompleted EventType = "checkpoint.completed"
 	EventTypeCheckpointDeleted   EventType = "checkpoint.deleted"
 	EventTypeCheckpointExpired   EventType = "checkpoint.expired"
+	EventTypeCheckpointExtended  EventType = "checkpoint.extended"
 	EventTypeCheckpointTriggered EventType = "checkpoint.triggered"
 	EventTypeCheckpointUpdated   EventType = "checkpoint.updated"
 	EventTypeJobConfigured       EventType = "job.configured"
@@ -99,6 +100,8 @@ func (e EventType) Valid() bool {
 	case EventTypeCheckpointDeleted:
 		return true
 	case EventTypeCheckpointExpired:
+		return true
+	case EventTypeCheckpointExtended:
 		return true
 	case EventTypeCheckpointTriggered:
 		return true
@@ -303,6 +306,7 @@ func (e LimitName) Valid() bool {
 const (
 	ProblemCodeAckConflict              ProblemCode = "ack_conflict"
 	ProblemCodeAcksMissing              ProblemCode = "acks_missing"
+	ProblemCodeAllSetAside              ProblemCode = "all_set_aside"
 	ProblemCodeCheckpointAborted        ProblemCode = "checkpoint_aborted"
 	ProblemCodeCheckpointCompleted      ProblemCode = "checkpoint_completed"
 	ProblemCodeCheckpointDeleted        ProblemCode = "checkpoint_deleted"
@@ -357,6 +361,8 @@ func (e ProblemCode) Valid() bool {
 	case ProblemCodeAckConflict:
 		return true
 	case ProblemCodeAcksMissing:
+		return true
+	case ProblemCodeAllSetAside:
 		return true
 	case ProblemCodeCheckpointAborted:
 		return true
@@ -820,6 +826,9 @@ type Checkpoint struct {
 
 	// Failure Why a checkpoint ended uncompleted.
 	Failure *Failure `json:"failure,omitempty"`
+
+	// SetAside True where it was set aside: it is not the latest, whatever its id, and is kept until it is deleted or taken back. Absent otherwise.
+	SetAside *bool `json:"setAside,omitempty"`
 }
 
 // CheckpointList One page of checkpoints, newest first.
@@ -850,6 +859,9 @@ type CheckpointUpdate struct {
 
 	// Repaired True takes the mark of damage away, so that the checkpoint may be the latest again, if all that it holds is there with its length; else 409 `snapshot_damaged`.
 	Repaired *bool `json:"repaired,omitempty"`
+
+	// SetAside Set a completed checkpoint aside, or take it back.
+	SetAside *bool `json:"setAside,omitempty"`
 }
 
 // CleanupRequest How many checkpoints to keep.
@@ -1026,6 +1038,9 @@ type Event struct {
 	//
 	// Example: ops
 	By *string `json:"by,omitempty"`
+
+	// SetAside True where it is set aside now, for checkpoint.updated; absent otherwise.
+	SetAside *bool `json:"setAside,omitempty"`
 }
 
 // EventGap The data of a `gap`: what lies between these two places of the job's log is not known.
@@ -1544,6 +1559,12 @@ type ReadyJob struct {
 	//
 	// Example: 1500
 	LastCompletedAgeMs *AgeMs `json:"lastCompletedAgeMs,omitempty"`
+}
+
+// RecoverRequest What to go back to.
+type RecoverRequest struct {
+	// CheckpointID A completed checkpoint; the latest when it is left out.
+	CheckpointID *int64 `json:"checkpointId,omitempty"`
 }
 
 // Recovery Where the whole fleet goes on.
@@ -2635,7 +2656,7 @@ type TriggerCheckpointJSONRequestBody = TriggerRequest
 type CleanupCheckpointsJSONRequestBody = CleanupRequest
 
 // RecoverJobJSONRequestBody defines body for RecoverJob for application/json ContentType.
-type RecoverJobJSONRequestBody = EmptyObject
+type RecoverJobJSONRequestBody = RecoverRequest
 
 // UpdateCheckpointJSONRequestBody defines body for UpdateCheckpoint for application/json ContentType.
 type UpdateCheckpointJSONRequestBody = CheckpointUpdate

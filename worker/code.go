@@ -12,6 +12,7 @@ type Code string
 const (
 	CodeAckConflict              Code = "ack_conflict"
 	CodeAcksMissing              Code = "acks_missing"
+	CodeAllSetAside              Code = "all_set_aside"
 	CodeCheckpointAborted        Code = "checkpoint_aborted"
 	CodeCheckpointCompleted      Code = "checkpoint_completed"
 	CodeCheckpointDeleted        Code = "checkpoint_deleted"

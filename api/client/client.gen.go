@@ -128,7 +128,9 @@ type ClientInterface interface {
 	// `Retry-After` when the same trigger may work.
 	//
 	// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
-	// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
+	// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else. A
+	// checkpoint that a cleanup or a deletion ends and removes meanwhile is answered as it ended; one of which that is
+	// not known any more is 404 `checkpoint_deleted`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -156,7 +158,9 @@ type ClientInterface interface {
 	// `Retry-After` when the same trigger may work.
 	//
 	// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
-	// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
+	// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else. A
+	// checkpoint that a cleanup or a deletion ends and removes meanwhile is answered as it ended; one of which that is
+	// not known any more is 404 `checkpoint_deleted`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -196,7 +200,8 @@ type ClientInterface interface {
 	// GetLatestCheckpoint Get the latest completed checkpoint
 	//
 	// Latest is the highest completed id, never the newest wall clock, without those whose `snapshot.damage` says that
-	// they have lost something. None completed yet is 404 `no_completed_checkpoint`, none whole 409 `snapshot_damaged`;
+	// they have lost something. None completed yet is 404 `no_completed_checkpoint`, none whole 409 `snapshot_damaged` or, where the newest of
+	// them is set aside, `all_set_aside`;
 	// a store that is away is 503, so the three are never mistaken for each other.
 	//
 	// `ETag` is `"<id>-<revision>"`: it changes when another checkpoint becomes the latest and when this one's
@@ -265,7 +270,11 @@ type ClientInterface interface {
 	// The restart of the whole fleet. In one step it ends every pending checkpoint (aborted with reason
 	// `superseded`, or expired if its deadline has passed), raises the job's epoch, picks the latest completed
 	// checkpoint and protects it from cleanup and retention for ten minutes. `checkpoint: null` truly means that
-	// none has completed yet.
+	// none has completed yet; where each that has is damaged or set aside, the answer is 409 `snapshot_damaged` or
+	// `all_set_aside`.
+	//
+	// With `checkpointId` the fleet goes back to that completed checkpoint, which may be one that is set aside. It
+	// changes no other: a later recovery goes back to the latest again, so set aside what is newer and bad.
 	//
 	// Every worker sends the same `Idempotency-Key`, one per crash: all get the same epoch and the same
 	// checkpoint, so no two restore different cuts. If that checkpoint is gone, the answer is 410
@@ -283,7 +292,11 @@ type ClientInterface interface {
 	// The restart of the whole fleet. In one step it ends every pending checkpoint (aborted with reason
 	// `superseded`, or expired if its deadline has passed), raises the job's epoch, picks the latest completed
 	// checkpoint and protects it from cleanup and retention for ten minutes. `checkpoint: null` truly means that
-	// none has completed yet.
+	// none has completed yet; where each that has is damaged or set aside, the answer is 409 `snapshot_damaged` or
+	// `all_set_aside`.
+	//
+	// With `checkpointId` the fleet goes back to that completed checkpoint, which may be one that is set aside. It
+	// changes no other: a later recovery goes back to the latest again, so set aside what is newer and bad.
 	//
 	// Every worker sends the same `Idempotency-Key`, one per crash: all get the same epoch and the same
 	// checkpoint, so no two restore different cuts. If that checkpoint is gone, the answer is 410
@@ -327,22 +340,30 @@ type ClientInterface interface {
 	// Corresponds with GET /checkpoints/{id} (the `GetCheckpoint` operationId).
 	GetCheckpoint(ctx context.Context, id CheckpointID, params *GetCheckpointParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateCheckpointWithBody Change labels, description or pin
+	// UpdateCheckpointWithBody Change labels, description or pin, or set aside
 	//
 	// Changes what the body names, in any status; members left out stay. `labels` replaces the whole map,
 	// `description: null` takes the description away. A pinned checkpoint is kept by retention and cleanup.
 	// Unpinning evicts nothing by itself; the next completion may.
+	//
+	// `setAside: true` sets a completed checkpoint aside, such as one whose state turned out to be wrong: latest and
+	// recovery pass over it, retention and cleanup neither count nor remove it. It can still be restored and recovered
+	// by its id, and deleted. `setAside: false` takes it back.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /checkpoints/{id} (the `UpdateCheckpoint` operationId).
 	UpdateCheckpointWithBody(ctx context.Context, id CheckpointID, params *UpdateCheckpointParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateCheckpoint Change labels, description or pin
+	// UpdateCheckpoint Change labels, description or pin, or set aside
 	//
 	// Changes what the body names, in any status; members left out stay. `labels` replaces the whole map,
 	// `description: null` takes the description away. A pinned checkpoint is kept by retention and cleanup.
 	// Unpinning evicts nothing by itself; the next completion may.
+	//
+	// `setAside: true` sets a completed checkpoint aside, such as one whose state turned out to be wrong: latest and
+	// recovery pass over it, retention and cleanup neither count nor remove it. It can still be restored and recovered
+	// by its id, and deleted. `setAside: false` takes it back.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -491,6 +512,10 @@ type ClientInterface interface {
 	// Moves the deadline of a pending checkpoint to the later of the present one and now + `timeoutMs`, for a task
 	// that is still uploading. A checkpoint that never expires stays so.
 	//
+	// The deadline cannot move further than 100 times the timeout with which the checkpoint was triggered, counted from
+	// its start: more is 400 `invalid_request`, which says how much there is left. Each move is an event
+	// `checkpoint.extended`.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /checkpoints/{id}/extend (the `ExtendCheckpoint` operationId).
@@ -500,6 +525,10 @@ type ClientInterface interface {
 	//
 	// Moves the deadline of a pending checkpoint to the later of the present one and now + `timeoutMs`, for a task
 	// that is still uploading. A checkpoint that never expires stays so.
+	//
+	// The deadline cannot move further than 100 times the timeout with which the checkpoint was triggered, counted from
+	// its start: more is 400 `invalid_request`, which says how much there is left. Each move is an event
+	// `checkpoint.extended`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -940,7 +969,9 @@ func (c *Client) ListCheckpoints(ctx context.Context, params *ListCheckpointsPar
 // `Retry-After` when the same trigger may work.
 //
 // With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
-// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
+// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else. A
+// checkpoint that a cleanup or a deletion ends and removes meanwhile is answered as it ended; one of which that is
+// not known any more is 404 `checkpoint_deleted`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -978,7 +1009,9 @@ func (c *Client) TriggerCheckpointWithBody(ctx context.Context, params *TriggerC
 // `Retry-After` when the same trigger may work.
 //
 // With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
-// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
+// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else. A
+// checkpoint that a cleanup or a deletion ends and removes meanwhile is answered as it ended; one of which that is
+// not known any more is 404 `checkpoint_deleted`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1048,7 +1081,8 @@ func (c *Client) CleanupCheckpoints(ctx context.Context, params *CleanupCheckpoi
 // GetLatestCheckpoint Get the latest completed checkpoint
 //
 // Latest is the highest completed id, never the newest wall clock, without those whose `snapshot.damage` says that
-// they have lost something. None completed yet is 404 `no_completed_checkpoint`, none whole 409 `snapshot_damaged`;
+// they have lost something. None completed yet is 404 `no_completed_checkpoint`, none whole 409 `snapshot_damaged` or, where the newest of
+// them is set aside, `all_set_aside`;
 // a store that is away is 503, so the three are never mistaken for each other.
 //
 // `ETag` is `"<id>-<revision>"`: it changes when another checkpoint becomes the latest and when this one's
@@ -1197,7 +1231,11 @@ func (c *Client) GetLatestSharedEntry(ctx context.Context, key EntryKey, params 
 // The restart of the whole fleet. In one step it ends every pending checkpoint (aborted with reason
 // `superseded`, or expired if its deadline has passed), raises the job's epoch, picks the latest completed
 // checkpoint and protects it from cleanup and retention for ten minutes. `checkpoint: null` truly means that
-// none has completed yet.
+// none has completed yet; where each that has is damaged or set aside, the answer is 409 `snapshot_damaged` or
+// `all_set_aside`.
+//
+// With `checkpointId` the fleet goes back to that completed checkpoint, which may be one that is set aside. It
+// changes no other: a later recovery goes back to the latest again, so set aside what is newer and bad.
 //
 // Every worker sends the same `Idempotency-Key`, one per crash: all get the same epoch and the same
 // checkpoint, so no two restore different cuts. If that checkpoint is gone, the answer is 410
@@ -1225,7 +1263,11 @@ func (c *Client) RecoverJobWithBody(ctx context.Context, params *RecoverJobParam
 // The restart of the whole fleet. In one step it ends every pending checkpoint (aborted with reason
 // `superseded`, or expired if its deadline has passed), raises the job's epoch, picks the latest completed
 // checkpoint and protects it from cleanup and retention for ten minutes. `checkpoint: null` truly means that
-// none has completed yet.
+// none has completed yet; where each that has is damaged or set aside, the answer is 409 `snapshot_damaged` or
+// `all_set_aside`.
+//
+// With `checkpointId` the fleet goes back to that completed checkpoint, which may be one that is set aside. It
+// changes no other: a later recovery goes back to the latest again, so set aside what is newer and bad.
 //
 // Every worker sends the same `Idempotency-Key`, one per crash: all get the same epoch and the same
 // checkpoint, so no two restore different cuts. If that checkpoint is gone, the answer is 410
@@ -1309,11 +1351,15 @@ func (c *Client) GetCheckpoint(ctx context.Context, id CheckpointID, params *Get
 	return c.Client.Do(req)
 }
 
-// UpdateCheckpointWithBody Change labels, description or pin
+// UpdateCheckpointWithBody Change labels, description or pin, or set aside
 //
 // Changes what the body names, in any status; members left out stay. `labels` replaces the whole map,
 // `description: null` takes the description away. A pinned checkpoint is kept by retention and cleanup.
 // Unpinning evicts nothing by itself; the next completion may.
+//
+// `setAside: true` sets a completed checkpoint aside, such as one whose state turned out to be wrong: latest and
+// recovery pass over it, retention and cleanup neither count nor remove it. It can still be restored and recovered
+// by its id, and deleted. `setAside: false` takes it back.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1330,11 +1376,15 @@ func (c *Client) UpdateCheckpointWithBody(ctx context.Context, id CheckpointID, 
 	return c.Client.Do(req)
 }
 
-// UpdateCheckpoint Change labels, description or pin
+// UpdateCheckpoint Change labels, description or pin, or set aside
 //
 // Changes what the body names, in any status; members left out stay. `labels` replaces the whole map,
 // `description: null` takes the description away. A pinned checkpoint is kept by retention and cleanup.
 // Unpinning evicts nothing by itself; the next completion may.
+//
+// `setAside: true` sets a completed checkpoint aside, such as one whose state turned out to be wrong: latest and
+// recovery pass over it, retention and cleanup neither count nor remove it. It can still be restored and recovered
+// by its id, and deleted. `setAside: false` takes it back.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1593,6 +1643,10 @@ func (c *Client) PutSharedEntryByKey(ctx context.Context, id CheckpointID, param
 // Moves the deadline of a pending checkpoint to the later of the present one and now + `timeoutMs`, for a task
 // that is still uploading. A checkpoint that never expires stays so.
 //
+// The deadline cannot move further than 100 times the timeout with which the checkpoint was triggered, counted from
+// its start: more is 400 `invalid_request`, which says how much there is left. Each move is an event
+// `checkpoint.extended`.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /checkpoints/{id}/extend (the `ExtendCheckpoint` operationId).
@@ -1612,6 +1666,10 @@ func (c *Client) ExtendCheckpointWithBody(ctx context.Context, id CheckpointID, 
 //
 // Moves the deadline of a pending checkpoint to the later of the present one and now + `timeoutMs`, for a task
 // that is still uploading. A checkpoint that never expires stays so.
+//
+// The deadline cannot move further than 100 times the timeout with which the checkpoint was triggered, counted from
+// its start: more is 400 `invalid_request`, which says how much there is left. Each move is an event
+// `checkpoint.extended`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6139,7 +6197,9 @@ type ClientWithResponsesInterface interface {
 	// `Retry-After` when the same trigger may work.
 	//
 	// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
-	// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
+	// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else. A
+	// checkpoint that a cleanup or a deletion ends and removes meanwhile is answered as it ended; one of which that is
+	// not known any more is 404 `checkpoint_deleted`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6167,7 +6227,9 @@ type ClientWithResponsesInterface interface {
 	// `Retry-After` when the same trigger may work.
 	//
 	// With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
-	// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
+	// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else. A
+	// checkpoint that a cleanup or a deletion ends and removes meanwhile is answered as it ended; one of which that is
+	// not known any more is 404 `checkpoint_deleted`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6207,7 +6269,8 @@ type ClientWithResponsesInterface interface {
 	// GetLatestCheckpointWithResponse Get the latest completed checkpoint
 	//
 	// Latest is the highest completed id, never the newest wall clock, without those whose `snapshot.damage` says that
-	// they have lost something. None completed yet is 404 `no_completed_checkpoint`, none whole 409 `snapshot_damaged`;
+	// they have lost something. None completed yet is 404 `no_completed_checkpoint`, none whole 409 `snapshot_damaged` or, where the newest of
+	// them is set aside, `all_set_aside`;
 	// a store that is away is 503, so the three are never mistaken for each other.
 	//
 	// `ETag` is `"<id>-<revision>"`: it changes when another checkpoint becomes the latest and when this one's
@@ -6292,7 +6355,11 @@ type ClientWithResponsesInterface interface {
 	// The restart of the whole fleet. In one step it ends every pending checkpoint (aborted with reason
 	// `superseded`, or expired if its deadline has passed), raises the job's epoch, picks the latest completed
 	// checkpoint and protects it from cleanup and retention for ten minutes. `checkpoint: null` truly means that
-	// none has completed yet.
+	// none has completed yet; where each that has is damaged or set aside, the answer is 409 `snapshot_damaged` or
+	// `all_set_aside`.
+	//
+	// With `checkpointId` the fleet goes back to that completed checkpoint, which may be one that is set aside. It
+	// changes no other: a later recovery goes back to the latest again, so set aside what is newer and bad.
 	//
 	// Every worker sends the same `Idempotency-Key`, one per crash: all get the same epoch and the same
 	// checkpoint, so no two restore different cuts. If that checkpoint is gone, the answer is 410
@@ -6310,7 +6377,11 @@ type ClientWithResponsesInterface interface {
 	// The restart of the whole fleet. In one step it ends every pending checkpoint (aborted with reason
 	// `superseded`, or expired if its deadline has passed), raises the job's epoch, picks the latest completed
 	// checkpoint and protects it from cleanup and retention for ten minutes. `checkpoint: null` truly means that
-	// none has completed yet.
+	// none has completed yet; where each that has is damaged or set aside, the answer is 409 `snapshot_damaged` or
+	// `all_set_aside`.
+	//
+	// With `checkpointId` the fleet goes back to that completed checkpoint, which may be one that is set aside. It
+	// changes no other: a later recovery goes back to the latest again, so set aside what is newer and bad.
 	//
 	// Every worker sends the same `Idempotency-Key`, one per crash: all get the same epoch and the same
 	// checkpoint, so no two restore different cuts. If that checkpoint is gone, the answer is 410
@@ -6360,22 +6431,30 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /checkpoints/{id} (the `GetCheckpoint` operationId).
 	GetCheckpointWithResponse(ctx context.Context, id CheckpointID, params *GetCheckpointParams, reqEditors ...RequestEditorFn) (*GetCheckpointResponse, error)
 
-	// UpdateCheckpointWithBodyWithResponse Change labels, description or pin
+	// UpdateCheckpointWithBodyWithResponse Change labels, description or pin, or set aside
 	//
 	// Changes what the body names, in any status; members left out stay. `labels` replaces the whole map,
 	// `description: null` takes the description away. A pinned checkpoint is kept by retention and cleanup.
 	// Unpinning evicts nothing by itself; the next completion may.
+	//
+	// `setAside: true` sets a completed checkpoint aside, such as one whose state turned out to be wrong: latest and
+	// recovery pass over it, retention and cleanup neither count nor remove it. It can still be restored and recovered
+	// by its id, and deleted. `setAside: false` takes it back.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /checkpoints/{id} (the `UpdateCheckpoint` operationId).
 	UpdateCheckpointWithBodyWithResponse(ctx context.Context, id CheckpointID, params *UpdateCheckpointParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateCheckpointResponse, error)
 
-	// UpdateCheckpointWithResponse Change labels, description or pin
+	// UpdateCheckpointWithResponse Change labels, description or pin, or set aside
 	//
 	// Changes what the body names, in any status; members left out stay. `labels` replaces the whole map,
 	// `description: null` takes the description away. A pinned checkpoint is kept by retention and cleanup.
 	// Unpinning evicts nothing by itself; the next completion may.
+	//
+	// `setAside: true` sets a completed checkpoint aside, such as one whose state turned out to be wrong: latest and
+	// recovery pass over it, retention and cleanup neither count nor remove it. It can still be restored and recovered
+	// by its id, and deleted. `setAside: false` takes it back.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6528,6 +6607,10 @@ type ClientWithResponsesInterface interface {
 	// Moves the deadline of a pending checkpoint to the later of the present one and now + `timeoutMs`, for a task
 	// that is still uploading. A checkpoint that never expires stays so.
 	//
+	// The deadline cannot move further than 100 times the timeout with which the checkpoint was triggered, counted from
+	// its start: more is 400 `invalid_request`, which says how much there is left. Each move is an event
+	// `checkpoint.extended`.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /checkpoints/{id}/extend (the `ExtendCheckpoint` operationId).
@@ -6537,6 +6620,10 @@ type ClientWithResponsesInterface interface {
 	//
 	// Moves the deadline of a pending checkpoint to the later of the present one and now + `timeoutMs`, for a task
 	// that is still uploading. A checkpoint that never expires stays so.
+	//
+	// The deadline cannot move further than 100 times the timeout with which the checkpoint was triggered, counted from
+	// its start: more is 400 `invalid_request`, which says how much there is left. Each move is an event
+	// `checkpoint.extended`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -7144,6 +7231,8 @@ type TriggerCheckpointResponse struct {
 	ApplicationProblemJSON401 *Unauthorized
 	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
 	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
 	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
 	ApplicationProblemJSON406 *NotAcceptable
 	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
@@ -7203,6 +7292,11 @@ func (r TriggerCheckpointResponse) GetApplicationProblemJSON401() *Unauthorized 
 // GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
 func (r TriggerCheckpointResponse) GetApplicationProblemJSON403() *Forbidden {
 	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r TriggerCheckpointResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
 }
 
 // GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
@@ -8565,6 +8659,8 @@ type RecoverJobResponse struct {
 	ApplicationProblemJSON401 *Unauthorized
 	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
 	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
 	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
 	ApplicationProblemJSON406 *NotAcceptable
 	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
@@ -8613,6 +8709,11 @@ func (r RecoverJobResponse) GetApplicationProblemJSON401() *Unauthorized {
 // GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
 func (r RecoverJobResponse) GetApplicationProblemJSON403() *Forbidden {
 	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RecoverJobResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
 }
 
 // GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
@@ -13981,7 +14082,9 @@ func (c *ClientWithResponses) ListCheckpointsWithResponse(ctx context.Context, p
 // `Retry-After` when the same trigger may work.
 //
 // With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
-// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
+// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else. A
+// checkpoint that a cleanup or a deletion ends and removes meanwhile is answered as it ended; one of which that is
+// not known any more is 404 `checkpoint_deleted`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14015,7 +14118,9 @@ func (c *ClientWithResponses) TriggerCheckpointWithBodyWithResponse(ctx context.
 // `Retry-After` when the same trigger may work.
 //
 // With `wait`, the answer comes when the checkpoint has ended, or after so many seconds with the checkpoint as
-// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else.
+// it is by then. The status of the answer is the same as without, and the end of the wait ends nothing else. A
+// checkpoint that a cleanup or a deletion ends and removes meanwhile is answered as it ended; one of which that is
+// not known any more is 404 `checkpoint_deleted`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14073,7 +14178,8 @@ func (c *ClientWithResponses) CleanupCheckpointsWithResponse(ctx context.Context
 // GetLatestCheckpointWithResponse Get the latest completed checkpoint
 //
 // Latest is the highest completed id, never the newest wall clock, without those whose `snapshot.damage` says that
-// they have lost something. None completed yet is 404 `no_completed_checkpoint`, none whole 409 `snapshot_damaged`;
+// they have lost something. None completed yet is 404 `no_completed_checkpoint`, none whole 409 `snapshot_damaged` or, where the newest of
+// them is set aside, `all_set_aside`;
 // a store that is away is 503, so the three are never mistaken for each other.
 //
 // `ETag` is `"<id>-<revision>"`: it changes when another checkpoint becomes the latest and when this one's
@@ -14206,7 +14312,11 @@ func (c *ClientWithResponses) GetLatestSharedEntryWithResponse(ctx context.Conte
 // The restart of the whole fleet. In one step it ends every pending checkpoint (aborted with reason
 // `superseded`, or expired if its deadline has passed), raises the job's epoch, picks the latest completed
 // checkpoint and protects it from cleanup and retention for ten minutes. `checkpoint: null` truly means that
-// none has completed yet.
+// none has completed yet; where each that has is damaged or set aside, the answer is 409 `snapshot_damaged` or
+// `all_set_aside`.
+//
+// With `checkpointId` the fleet goes back to that completed checkpoint, which may be one that is set aside. It
+// changes no other: a later recovery goes back to the latest again, so set aside what is newer and bad.
 //
 // Every worker sends the same `Idempotency-Key`, one per crash: all get the same epoch and the same
 // checkpoint, so no two restore different cuts. If that checkpoint is gone, the answer is 410
@@ -14230,7 +14340,11 @@ func (c *ClientWithResponses) RecoverJobWithBodyWithResponse(ctx context.Context
 // The restart of the whole fleet. In one step it ends every pending checkpoint (aborted with reason
 // `superseded`, or expired if its deadline has passed), raises the job's epoch, picks the latest completed
 // checkpoint and protects it from cleanup and retention for ten minutes. `checkpoint: null` truly means that
-// none has completed yet.
+// none has completed yet; where each that has is damaged or set aside, the answer is 409 `snapshot_damaged` or
+// `all_set_aside`.
+//
+// With `checkpointId` the fleet goes back to that completed checkpoint, which may be one that is set aside. It
+// changes no other: a later recovery goes back to the latest again, so set aside what is newer and bad.
 //
 // Every worker sends the same `Idempotency-Key`, one per crash: all get the same epoch and the same
 // checkpoint, so no two restore different cuts. If that checkpoint is gone, the answer is 410
@@ -14304,11 +14418,15 @@ func (c *ClientWithResponses) GetCheckpointWithResponse(ctx context.Context, id 
 	return ParseGetCheckpointResponse(rsp)
 }
 
-// UpdateCheckpointWithBodyWithResponse Change labels, description or pin
+// UpdateCheckpointWithBodyWithResponse Change labels, description or pin, or set aside
 //
 // Changes what the body names, in any status; members left out stay. `labels` replaces the whole map,
 // `description: null` takes the description away. A pinned checkpoint is kept by retention and cleanup.
 // Unpinning evicts nothing by itself; the next completion may.
+//
+// `setAside: true` sets a completed checkpoint aside, such as one whose state turned out to be wrong: latest and
+// recovery pass over it, retention and cleanup neither count nor remove it. It can still be restored and recovered
+// by its id, and deleted. `setAside: false` takes it back.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14321,11 +14439,15 @@ func (c *ClientWithResponses) UpdateCheckpointWithBodyWithResponse(ctx context.C
 	return ParseUpdateCheckpointResponse(rsp)
 }
 
-// UpdateCheckpointWithResponse Change labels, description or pin
+// UpdateCheckpointWithResponse Change labels, description or pin, or set aside
 //
 // Changes what the body names, in any status; members left out stay. `labels` replaces the whole map,
 // `description: null` takes the description away. A pinned checkpoint is kept by retention and cleanup.
 // Unpinning evicts nothing by itself; the next completion may.
+//
+// `setAside: true` sets a completed checkpoint aside, such as one whose state turned out to be wrong: latest and
+// recovery pass over it, retention and cleanup neither count nor remove it. It can still be restored and recovered
+// by its id, and deleted. `setAside: false` takes it back.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14544,6 +14666,10 @@ func (c *ClientWithResponses) PutSharedEntryByKeyWithResponse(ctx context.Contex
 // Moves the deadline of a pending checkpoint to the later of the present one and now + `timeoutMs`, for a task
 // that is still uploading. A checkpoint that never expires stays so.
 //
+// The deadline cannot move further than 100 times the timeout with which the checkpoint was triggered, counted from
+// its start: more is 400 `invalid_request`, which says how much there is left. Each move is an event
+// `checkpoint.extended`.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /checkpoints/{id}/extend (the `ExtendCheckpoint` operationId).
@@ -14559,6 +14685,10 @@ func (c *ClientWithResponses) ExtendCheckpointWithBodyWithResponse(ctx context.C
 //
 // Moves the deadline of a pending checkpoint to the later of the present one and now + `timeoutMs`, for a task
 // that is still uploading. A checkpoint that never expires stays so.
+//
+// The deadline cannot move further than 100 times the timeout with which the checkpoint was triggered, counted from
+// its start: more is 400 `invalid_request`, which says how much there is left. Each move is an event
+// `checkpoint.extended`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -15364,6 +15494,13 @@ func ParseTriggerCheckpointResponse(rsp *http.Response) (*TriggerCheckpointRespo
 			return nil, err
 		}
 		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
 		var dest NotAcceptable
@@ -16965,6 +17102,13 @@ func ParseRecoverJobResponse(rsp *http.Response) (*RecoverJobResponse, error) {
 			return nil, err
 		}
 		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
 		var dest NotAcceptable

@@ -254,6 +254,8 @@ func (l *lines) checkRecord(r *coordinator.ExportedCheckpoint) error {
 	}
 	s := r.Snapshot
 	switch {
+	case r.SetAside && r.Status != coordinator.StatusCompleted:
+		return l.wrongBefore("Only a completed checkpoint can be set aside.")
 	case s == nil:
 	case s.Version > coordinator.SnapshotVersion:
 		return coordinator.ErrUnsupportedVersion(r.ID, s.Version)
@@ -274,7 +276,7 @@ func checkpointOf(r coordinator.ExportedCheckpoint) coordinator.Checkpoint {
 	cp := coordinator.Checkpoint{
 		ID: r.ID, Epoch: r.Epoch, Status: r.Status, Revision: r.Revision, Timestamp: r.Timestamp, Start: r.Start, TimeoutMs: r.TimeoutMs,
 		RequiredTaskAcks: r.RequiredTaskAcks, AcknowledgedTasks: r.Acknowledged, NamedTasks: r.NamedTasks, EndedAt: r.EndedAt,
-		Pinned: r.Pinned, Labels: r.Labels, Description: r.Description,
+		Pinned: r.Pinned, SetAside: r.SetAside, Labels: r.Labels, Description: r.Description,
 		SnapshotVersion: s.Version, Entries: s.Entries, Bytes: s.Bytes, Digest: s.Digest,
 		SharedEntries: s.SharedEntries, SharedBytes: s.SharedBytes, SharedRevision: s.SharedRevision,
 	}

@@ -69,8 +69,11 @@ type Checkpoint struct {
 	// byte order; only with NamedTasks and only while pending or ended uncompleted.
 	MissingTasks []string
 
-	EndedAt     int64 // 0 while pending
-	Pinned      bool
+	EndedAt int64 // 0 while pending
+	Pinned  bool
+	// SetAside takes a completed one out: it is nobody's latest, no recovery goes back to it unless it is asked for by
+	// its id, and retention and cleanup neither count nor remove it.
+	SetAside    bool
 	Labels      map[string]string
 	Description string
 	Failure     *Failure

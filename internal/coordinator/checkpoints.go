@@ -36,6 +36,21 @@ type ExtendCall struct {
 	Job       string
 	ID        int64
 	TimeoutMs int64
+	// By is who asks, for the events; "" where that is not known.
+	By string
+}
+
+// MaxExtension is how far a deadline may be moved: as many times the timeout with which the
+// checkpoint was triggered, counted from its start.
+const MaxExtension = 100
+
+// ExtensionLeft is how many ms from now on a deadline may be moved at most; triggered is the
+// timeout with which a checkpoint was triggered that started at start.
+func ExtensionLeft(start, triggered, now int64) int64 {
+	if triggered > MaxTimeoutMs/MaxExtension {
+		return MaxTimeoutMs
+	}
+	return max(0, start+MaxExtension*triggered-now)
 }
 
 // Precondition is If-Match and If-None-Match of a request. Tags are without quotes.
@@ -61,6 +76,8 @@ type UpdateCall struct {
 	Labels      *map[string]string
 	Description *string
 	Pinned      *bool
+	// SetAside is for a completed one, see [Checkpoint].
+	SetAside *bool
 	// Repaired takes the mark of damage away.
 	Repaired bool
 	If       Precondition
@@ -119,7 +136,12 @@ func (c *Coordinator) Extend(ctx context.Context, extend ExtendCall) (Checkpoint
 	if err := f.err(); err != nil {
 		return Checkpoint{}, err
 	}
-	return call(c, "extend", func() (Checkpoint, error) { return c.store.Extend(ctx, extend) })
+	extend.By = byOf(ctx)
+	checkpoint, err := call(c, "extend", func() (Checkpoint, error) { return c.store.Extend(ctx, extend) })
+	if err == nil {
+		c.observer.Extended(checkpoint, extend.By)
+	}
+	return checkpoint, err
 }
 
 // Update changes labels, description and pin of a checkpoint in any status. The call's By is

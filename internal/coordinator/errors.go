@@ -40,6 +40,7 @@ const (
 	CodePinned                   Code = "pinned"
 	CodeUnsupportedVersion       Code = "unsupported_version"
 	CodeSnapshotDamaged          Code = "snapshot_damaged"
+	CodeAllSetAside              Code = "all_set_aside"
 	CodeTaskAbsent               Code = "task_absent"
 	CodeMinPause                 Code = "min_pause"
 	CodeJobNotEmpty              Code = "job_not_empty"
@@ -74,7 +75,7 @@ func Codes() []Code {
 		CodeCheckpointNotCompleted, CodeCheckpointCompleted, CodeCheckpointExpired,
 		CodeCheckpointAborted, CodeAcksMissing, CodeAckConflict, CodePartChanged,
 		CodeStaleEpoch, CodeStaleAttempt, CodePinned, CodeUnsupportedVersion,
-		CodeSnapshotDamaged, CodeTaskAbsent, CodeMinPause, CodeJobNotEmpty,
+		CodeSnapshotDamaged, CodeAllSetAside, CodeTaskAbsent, CodeMinPause, CodeJobNotEmpty,
 		CodeIdempotencyTargetDeleted, CodePreconditionFailed, CodeTooLarge,
 		CodeUnsupportedMediaType, CodeRangeNotSatisfiable,
 		CodeIdempotencyKeyReused, CodeTypeMismatch, CodeSnapshotTooLarge, CodeLimitExceeded,

@@ -18,6 +18,7 @@ const (
 	EventCompleted EventType = "checkpoint.completed"
 	EventExpired   EventType = "checkpoint.expired"
 	EventAborted   EventType = "checkpoint.aborted"
+	EventExtended  EventType = "checkpoint.extended"
 	EventUpdated   EventType = "checkpoint.updated"
 	EventDeleted   EventType = "checkpoint.deleted"
 	EventRecovered EventType = "job.recovered_epoch"
@@ -31,7 +32,7 @@ const (
 // EventTypes lists every type once.
 func EventTypes() []EventType {
 	return []EventType{
-		EventTriggered, EventCompleted, EventExpired, EventAborted, EventUpdated, EventDeleted,
+		EventTriggered, EventCompleted, EventExpired, EventAborted, EventExtended, EventUpdated, EventDeleted,
 		EventRecovered, EventFailing, EventHealthy, EventConfigured, EventJobDeleted,
 	}
 }
@@ -103,8 +104,8 @@ type Event struct {
 	Entries, Bytes int64
 	// Why is set for checkpoint.deleted.
 	Why DeletionReason
-	// Pinned is set for checkpoint.updated: whether it is pinned now.
-	Pinned bool
+	// Pinned and SetAside are set for checkpoint.updated: whether it is pinned, and set aside, now.
+	Pinned, SetAside bool
 
 	// Failure is why it ended, for an expired or aborted one; the last one of job.failing.
 	Failure *Failure

@@ -68,6 +68,7 @@ type ExportedCheckpoint struct {
 	Acknowledged     int               `json:"acknowledgedTasks"`
 	Missing          int               `json:"missingTasks,omitempty"`
 	Pinned           bool              `json:"pinned,omitempty"`
+	SetAside         bool              `json:"setAside,omitempty"`
 	Labels           map[string]string `json:"labels,omitempty"`
 	Description      string            `json:"description,omitempty"`
 	Failure          *ExportedFailure  `json:"failure,omitempty"`
@@ -251,7 +252,7 @@ func exportedCheckpoint(cp *Checkpoint, tasks []TaskState, restore *Restore) Exp
 		Type: "checkpoint", ID: cp.ID, Epoch: cp.Epoch, Status: cp.Status, Revision: cp.Revision,
 		Timestamp: cp.Timestamp, Start: cp.Start, TimeoutMs: cp.TimeoutMs, EndedAt: cp.EndedAt,
 		RequiredTaskAcks: cp.RequiredTaskAcks, NamedTasks: cp.NamedTasks,
-		Pinned: cp.Pinned, Labels: cp.Labels, Description: cp.Description,
+		Pinned: cp.Pinned, SetAside: cp.SetAside, Labels: cp.Labels, Description: cp.Description,
 	}
 	for i := range tasks {
 		if tasks[i].Ack != nil {

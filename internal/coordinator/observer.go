@@ -11,6 +11,8 @@ type Observer interface {
 	Acknowledged(job string, id int64, outcome AckOutcome)
 	// Ended tells of a checkpoint that reached a terminal state in this process.
 	Ended(t Transition)
+	// Extended tells of a deadline that a call was to move, and in whose name ("" is not known).
+	Extended(c Checkpoint, by string)
 	// Deleted tells of a checkpoint that is gone.
 	Deleted(job string, id int64, why DeletionReason)
 	// Damaged tells of a completed checkpoint that was found to have lost something.
@@ -65,6 +67,9 @@ func (Silence) Acknowledged(string, int64, AckOutcome) {}
 
 // Ended drops the report.
 func (Silence) Ended(Transition) {}
+
+// Extended drops the report.
+func (Silence) Extended(Checkpoint, string) {}
 
 // Deleted drops the report.
 func (Silence) Deleted(string, int64, DeletionReason) {}

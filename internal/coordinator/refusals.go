@@ -213,6 +213,31 @@ func ErrSnapshotDamaged(id int64, what string, cause error) *Error {
 	return &Error{Code: CodeSnapshotDamaged, Detail: fmt.Sprintf("Checkpoint %d cannot be restored: %s is missing or not as recorded. Restore an older completed checkpoint (GET /checkpoints?status=completed) and look at the store.", id, what), CheckpointID: &id, Damage: what, Err: cause}
 }
 
+// ErrExtendedTooFar is for moving a deadline further than [MaxExtension] allows; left is how many ms it may still be
+// moved, counted from now.
+func ErrExtendedTooFar(id, asked, left int64) *Error {
+	return &Error{
+		Code:   CodeInvalidRequest,
+		Detail: fmt.Sprintf("The deadline of checkpoint %d cannot be moved so far: it may lie at most %d times the checkpoint's timeout after its start.", id, MaxExtension),
+		Fields: []FieldError{{Pointer: "/timeoutMs", Detail: fmt.Sprintf("It is %d, and at most %d are left. Ask for no more; for longer checkpoints trigger with a longer timeoutMs.", asked, left)}},
+	}
+}
+
+// ErrAllSetAside is for the latest where completed checkpoints are there and each is set aside or damaged; id is the
+// highest of them, which is set aside.
+func ErrAllSetAside(id int64) *Error {
+	return &Error{
+		Code:         CodeAllSetAside,
+		Detail:       fmt.Sprintf("The job has completed checkpoints, and each is set aside or damaged; the newest is %d. Take one back with PATCH /checkpoints/%d and {\"setAside\":false}, or name one: POST /checkpoints/recover with {\"checkpointId\":%d}.", id, id, id),
+		CheckpointID: &id,
+	}
+}
+
+// ErrNotToSetAside is for setting a checkpoint aside that is not completed: nobody would go back to it anyway.
+func ErrNotToSetAside(id int64, status Status) *Error {
+	return &Error{Code: CodeCheckpointNotCompleted, Detail: fmt.Sprintf("Checkpoint %d is %s; only completed checkpoints can be set aside. End a pending one with POST /checkpoints/%d/abort.", id, status, id)}
+}
+
 // ErrLimitExceeded is for a count; limit is its name in GET /limits.
 func ErrLimitExceeded(limit string, most int64, what string) *Error {
 	return &Error{Code: CodeLimitExceeded, Detail: fmt.Sprintf("%s: the limit is %d (%s in GET /limits).", what, most, limit), Limit: limit}

@@ -53,11 +53,13 @@ type Store interface {
 	Abort(ctx context.Context, call AbortCall) (Checkpoint, error)
 
 	// Extend moves the deadline to max(present, now + TimeoutMs); one that never expires
-	// stays so. Errors: CodeCheckpoint<Status> for one that ended.
+	// stays so. Errors: CodeCheckpoint<Status> for one that ended, CodeInvalidRequest for more
+	// than [ExtensionLeft].
 	Extend(ctx context.Context, call ExtendCall) (Checkpoint, error)
 
-	// Update changes labels, description and pin in any status. Error:
-	// CodePreconditionFailed. Unpinning does not evict at once; the next retention does.
+	// Update changes labels, description and pin in any status, and sets a completed one aside
+	// or takes it back. Errors: CodePreconditionFailed, CodeCheckpointNotCompleted for setting
+	// aside what is not. Unpinning does not evict at once; the next retention does.
 	Update(ctx context.Context, call UpdateCall) (Checkpoint, error)
 
 	// Delete removes a checkpoint; a pending one ends as aborted first. Errors:
@@ -69,8 +71,12 @@ type Store interface {
 	Cleanup(ctx context.Context, call CleanupCall) (CleanupResult, error)
 
 	// Recover aborts everything pending, raises the epoch, and leases the latest
-	// completed checkpoint, in one step. Makes the job if it is new. Errors:
-	// CodeIdempotencyKeyReused, CodeIdempotencyTargetDeleted.
+	// completed checkpoint, in one step. Makes the job if it is new. With a CheckpointID it
+	// leases that one, which may be set aside, and makes no job. Errors:
+	// CodeIdempotencyKeyReused, CodeIdempotencyTargetDeleted, CodeSnapshotDamaged and
+	// CodeAllSetAside where there is no latest for that reason; with a CheckpointID
+	// CodeJobNotFound, CodeCheckpointNotFound, CodeCheckpointDeleted,
+	// CodeCheckpointNotCompleted, CodeUnsupportedVersion.
 	Recover(ctx context.Context, call RecoverCall) (RecoverResult, error)
 
 	// WriteShared changes the shared state of a pending checkpoint. Errors: the order

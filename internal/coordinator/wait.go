@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -71,7 +70,11 @@ func apart(f func() (bool, error)) (done bool, err error) {
 // matters tells whether anything behind place matters; what is not known may.
 func (s *stretch) matters(place EventID, matters func(*Event) bool) bool {
 	events, reached := s.after(place)
-	return !reached || s.lost != nil || slices.ContainsFunc(events, matters)
+	any := !reached || s.lost != nil
+	for i := range events { // all of them: a waiter may note what it hears
+		any = matters(events[i]) || any
+	}
+	return any
 }
 
 // AwaitList is List that waits for a page that is not empty; when the wait is over it
@@ -105,7 +108,8 @@ func (c *Coordinator) AwaitLatest(ctx context.Context, job string, after int64, 
 	if err := ref.check(); err != nil {
 		return CheckpointDetail{}, false, err
 	}
-	matters := func(e *Event) bool { return e.Type == EventCompleted }
+	// An update may take one back that was set aside, or say that it was repaired.
+	matters := func(e *Event) bool { return e.Type == EventCompleted || e.Type == EventUpdated }
 	err = c.await(ctx, job, wait, matters, func(f *feed, turn uint64) (bool, error) {
 		latest, err = c.getShared(ctx, f, turn, ref)
 		if CodeOf(err) == CodeNoCompletedCheckpoint {
@@ -117,16 +121,43 @@ func (c *Coordinator) AwaitLatest(ctx context.Context, job string, after int64, 
 	return latest, found, err
 }
 
-// AwaitEnd reads a checkpoint once it has ended, or as it is when the wait is over.
+// AwaitEnd reads a checkpoint once it has ended, or as it is when the wait is over. Of one that is gone by then, as its
+// end and its removal may be one step, it tells the end that the job's log has; CodeCheckpointDeleted and CodeJobNotFound
+// are for one that was gone before, or whose end the log has trimmed.
 func (c *Coordinator) AwaitEnd(ctx context.Context, ref Ref, wait time.Duration) (CheckpointDetail, error) {
 	if err := ref.check(); err != nil {
 		return CheckpointDetail{}, err
 	}
 	var detail CheckpointDetail
-	matters := func(e *Event) bool { return e.CheckpointID == ref.ID && e.Type != EventTriggered }
+	var end *Event
+	matters := func(e *Event) bool {
+		if e.CheckpointID != ref.ID || e.Type == EventTriggered {
+			return false
+		}
+		if e.Type == EventCompleted || e.Type == EventExpired || e.Type == EventAborted {
+			end = e
+		}
+		return true
+	}
 	err := c.await(ctx, ref.Job, wait, matters, func(f *feed, turn uint64) (done bool, err error) {
-		detail, err = c.getShared(ctx, f, turn, ref)
+		seen, err := c.getShared(ctx, f, turn, ref)
+		if code := CodeOf(err); end != nil && detail.Status == StatusPending && (code == CodeCheckpointDeleted || code == CodeJobNotFound) {
+			detail.Checkpoint = endedAs(detail.Checkpoint, end)
+			return true, nil
+		}
+		detail = seen
 		return detail.Status != StatusPending, err
 	})
 	return detail, err
+}
+
+// endedAs is a pending checkpoint as an event says that it ended.
+func endedAs(c Checkpoint, e *Event) Checkpoint {
+	c.Status, c.Failure, c.EndedAt, c.ObservedAt = e.Status, e.Failure, c.Start+e.DurationMs, e.At
+	c.AcknowledgedTasks, c.MissingTasks = e.AcknowledgedTasks, e.MissingTasks
+	c.Revision++
+	if c.Status == StatusCompleted {
+		c.SnapshotVersion, c.Entries, c.Bytes = SnapshotVersion, e.Entries, e.Bytes
+	}
+	return c
 }

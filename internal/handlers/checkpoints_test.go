@@ -3,6 +3,8 @@ package handlers_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -270,4 +272,44 @@ func TestOneTaskOfACheckpoint(t *testing.T) {
 	same(t, f.do("GET", path+"/tasks", "").want(http.StatusOK), `{"checkpointId":0,"tasks":[`+acknowledged+`,{"taskId":"task-2","status":"missing"}]}`)
 	same(t, f.do("GET", path+"/tasks?status=missing", "").want(http.StatusOK), `{"checkpointId":0,"tasks":[{"taskId":"task-2","status":"missing"}]}`)
 	f.do("GET", path+"/tasks/task-3", "").refused(coordinator.CodeTaskNotInCheckpoint)
+}
+
+func TestWhatIsSetAsideIsPassedOverAndARecoveryMayNameItsCheckpoint(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	paths := []string{f.completed(`{"k":1}`), f.completed(`{"k":2}`)}
+	ids := []int{0, 1}
+	wantLatest := func(id int) {
+		t.Helper()
+		if got := f.do("GET", "/checkpoints/latest/restore", "").want(http.StatusOK).header.Get("Checkpoint-Id"); got != strconv.Itoa(id) {
+			t.Errorf("latest is %s, want %d", got, id)
+		}
+	}
+	if body := f.do("PATCH", paths[1], `{"setAside":true}`).want(http.StatusOK).body; !strings.Contains(body, `"setAside":true`) {
+		t.Errorf("set aside, it is %s", body)
+	}
+	wantLatest(ids[0])
+	f.do("PATCH", paths[0], `{"setAside":true}`).want(http.StatusOK)
+	for _, path := range []string{"", "/state", "/state/k", "/entry?key=k", "/snapshot", "/restore", "/manifest", "?after=0", "?after=0&wait=1"} {
+		f.do("GET", "/checkpoints/latest"+path, "").refused(coordinator.CodeAllSetAside)
+	}
+	f.do("POST", "/checkpoints/recover", "").refused(coordinator.CodeAllSetAside)
+	for _, body := range []string{`{"checkpointId":-1}`, `{"checkpointId":"0"}`, `{"checkpointId":0.5}`, `{"checkpointID":0}`, `{"checkpointId":9007199254740992}`} {
+		if a := f.do("POST", "/checkpoints/recover", body); a.status != http.StatusBadRequest {
+			t.Errorf("%s answered %d", body, a.status)
+		}
+	}
+	f.do("POST", "/checkpoints/recover", `{"checkpointId":2}`).refused(coordinator.CodeCheckpointNotFound)
+	recovered := f.do("POST", "/checkpoints/recover", `{"checkpointId":0}`, "Idempotency-Key", "crash").want(http.StatusOK).body
+	if !strings.Contains(recovered, `"epoch":1`) || !strings.Contains(recovered, `"checkpointId":0`) {
+		t.Errorf("the recovery is %s", recovered)
+	}
+	f.do("POST", "/checkpoints/recover", `{"checkpointId":1}`, "Idempotency-Key", "crash").refused(coordinator.CodeIdempotencyKeyReused)
+	f.do("PATCH", paths[0], `{"setAside":false}`).want(http.StatusOK)
+	if body := f.do("GET", paths[0], "").want(http.StatusOK).body; strings.Contains(body, "setAside") {
+		t.Errorf("taken back, it is %s", body)
+	}
+	wantLatest(ids[0])
+	pending := f.trigger(`{"requiredTaskAcks":1}`)
+	f.do("PATCH", pending, `{"setAside":true}`).refused(coordinator.CodeCheckpointNotCompleted)
 }

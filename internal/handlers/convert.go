@@ -31,7 +31,7 @@ func checkpointOf(c coordinator.Checkpoint) api.Checkpoint {
 	out := api.Checkpoint{
 		CheckpointID: c.ID, Job: c.Job, Epoch: c.Epoch, Status: api.CheckpointStatus(c.Status), Completed: c.Completed(),
 		Timestamp: c.Timestamp, RequiredTaskAcks: c.RequiredTaskAcks, AcknowledgedTasks: c.AcknowledgedTasks,
-		MissingTasks: c.MissingTasks, Pinned: c.Pinned, Labels: api.Labels(c.Labels), Description: present(c.Description),
+		MissingTasks: c.MissingTasks, Pinned: c.Pinned, SetAside: present(c.SetAside), Labels: api.Labels(c.Labels), Description: present(c.Description),
 	}
 	if out.Labels == nil {
 		out.Labels = api.Labels{}
@@ -164,7 +164,7 @@ func updateOf(request api.UpdateCheckpointRequestObject) (coordinator.UpdateCall
 	condition, err := precondition(request.Params.IfMatch, nil)
 	out := coordinator.UpdateCall{
 		Job: jobOf(request.Params.Job), ID: int64(request.ID),
-		Pinned: request.Body.Pinned, Repaired: valueOr(request.Body.Repaired, false), If: condition,
+		Pinned: request.Body.Pinned, SetAside: request.Body.SetAside, Repaired: valueOr(request.Body.Repaired, false), If: condition,
 	}
 	if request.Body.Labels != nil {
 		out.Labels = new(map[string]string(*request.Body.Labels))

@@ -51,7 +51,7 @@ func eventOf(event *coordinator.Event) api.Event {
 		out.CheckpointID = &event.CheckpointID
 	}
 	if event.Type == coordinator.EventUpdated {
-		out.Pinned = &event.Pinned
+		out.Pinned, out.SetAside = &event.Pinned, present(event.SetAside)
 	}
 	if event.Type == coordinator.EventFailing {
 		out.ConsecutiveFailures = &event.ConsecutiveFailures

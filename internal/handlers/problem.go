@@ -40,6 +40,7 @@ var presentations = map[coordinator.Code]Presentation{
 	coordinator.CodeCheckpointDeleted:        {Status: http.StatusNotFound, Title: "Checkpoint deleted"},
 	coordinator.CodeNoCompletedCheckpoint:    {Status: http.StatusNotFound, Title: "No completed checkpoint"},
 	coordinator.CodeKeyNotFound:              {Status: http.StatusNotFound, Title: "Key not found"},
+	coordinator.CodeAllSetAside:              {Status: http.StatusConflict, Title: "All completed checkpoints set aside"},
 	coordinator.CodeTaskAbsent:               {Status: http.StatusConflict, Title: "Task absent from this checkpoint"},
 	coordinator.CodeTaskNotInCheckpoint:      {Status: http.StatusNotFound, Title: "Task not in this checkpoint"},
 	coordinator.CodeMethodNotAllowed:         {Status: http.StatusMethodNotAllowed, Title: "Method not allowed"},

@@ -17,7 +17,9 @@ func (s *server) TriggerCheckpoint(ctx context.Context, request api.TriggerCheck
 	if err != nil {
 		return nil, err
 	}
-	s.awaitEnd(ctx, &result.Checkpoint, seconds(request.Params.Wait))
+	if err := s.awaitEnd(ctx, &result.Checkpoint, seconds(request.Params.Wait)); err != nil {
+		return nil, err
+	}
 	body, tag, location := checkpointOf(result.Checkpoint), quoted(result.Checkpoint.Tag()), locationOf(result.Checkpoint)
 	if result.Repeated {
 		return api.TriggerCheckpoint200JSONResponse{TriggeredBeforeJSONResponse: api.TriggeredBeforeJSONResponse{
@@ -30,23 +32,30 @@ func (s *server) TriggerCheckpoint(ctx context.Context, request api.TriggerCheck
 }
 
 // awaitEnd waits until a checkpoint has ended, and leaves it as it is where that cannot be
-// seen: it was triggered, and the answer must say so.
-func (s *server) awaitEnd(ctx context.Context, checkpoint *coordinator.Checkpoint, wait time.Duration) {
+// seen: it was triggered, and the answer must say so. An error says that it is gone, and nobody
+// knows how it ended.
+func (s *server) awaitEnd(ctx context.Context, checkpoint *coordinator.Checkpoint, wait time.Duration) error {
 	if wait == 0 || checkpoint.Status != coordinator.StatusPending {
-		return
+		return nil
 	}
 	exchangeOf(ctx).untilRevoked(ctx)
 	ended, err := s.coordinator.AwaitEnd(ctx, coordinator.Ref{Job: checkpoint.Job, ID: checkpoint.ID}, wait)
-	if err == nil {
+	switch code := coordinator.CodeOf(err); {
+	case err == nil:
 		*checkpoint = ended.Checkpoint
+	case code == coordinator.CodeCheckpointDeleted || code == coordinator.CodeJobNotFound:
+		return err //nolint:wrapcheck // It is a refusal.
 	}
+	return nil
 }
 
 // RecoverJob raises the epoch and names the checkpoint to go on from.
 func (s *server) RecoverJob(ctx context.Context, request api.RecoverJobRequestObject) (api.RecoverJobResponseObject, error) {
-	result, err := s.coordinator.Recover(ctx, coordinator.RecoverRequest{
-		Job: jobOf(request.Params.Job), IdempotencyKey: request.Params.IdempotencyKey,
-	})
+	wish := coordinator.RecoverRequest{Job: jobOf(request.Params.Job), IdempotencyKey: request.Params.IdempotencyKey}
+	if request.Body != nil {
+		wish.CheckpointID = request.Body.CheckpointID
+	}
+	result, err := s.coordinator.Recover(ctx, wish)
 	if err != nil {
 		return nil, err
 	}

@@ -200,3 +200,33 @@ func TestATriggerThatWaitsDoesNotWaitForAStoreThatIsAway(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 }
+
+func TestWhoWaitsIsToldHowACheckpointEndedThatIsGone(t *testing.T) {
+	t.Parallel()
+	remove := map[string]struct {
+		by     func(*fixture)
+		reason api.FailureReason
+	}{
+		"a cleanup":  {func(f *fixture) { f.do("POST", "/checkpoints/cleanup", `{"keep":0}`).want(http.StatusOK) }, "evicted"},
+		"a deletion": {func(f *fixture) { f.do("DELETE", "/checkpoints/0", "").want(http.StatusNoContent) }, "aborted"},
+	}
+	for name, removal := range remove {
+		for call, status := range map[string]int{"POST /checkpoints?wait=60": http.StatusCreated, "GET /checkpoints/0?wait=60&until=ended": http.StatusOK} {
+			t.Run(name+" "+call, func(t *testing.T) {
+				t.Parallel()
+				method, path, _ := strings.Cut(call, " ")
+				f, answered := waiting(t, method, path, "", func(f *fixture) {
+					if method == "GET" {
+						f.trigger("")
+					}
+				})
+				removal.by(f)
+				var checkpoint api.Checkpoint
+				(<-answered).want(status).into(&checkpoint)
+				if checkpoint.Status != api.CheckpointStatusAborted || checkpoint.Failure == nil || checkpoint.Failure.Reason != removal.reason || checkpoint.EndedAt == nil {
+					t.Errorf("it was told %+v with failure %+v", checkpoint, checkpoint.Failure)
+				}
+			})
+		}
+	}
+}

@@ -396,7 +396,7 @@ var table = [...]*Operation{
 		Query: []Parameter{
 			{Name: "job", Type: Text},
 			{Name: "lastEventId", Type: Text},
-			{Name: "type", Repeated: true, Type: Text, Enum: []string{"checkpoint.triggered", "checkpoint.completed", "checkpoint.expired", "checkpoint.aborted", "checkpoint.updated", "checkpoint.deleted", "job.recovered_epoch", "job.failing", "job.healthy", "job.configured", "job.deleted"}},
+			{Name: "type", Repeated: true, Type: Text, Enum: []string{"checkpoint.triggered", "checkpoint.completed", "checkpoint.expired", "checkpoint.aborted", "checkpoint.extended", "checkpoint.updated", "checkpoint.deleted", "job.recovered_epoch", "job.failing", "job.healthy", "job.configured", "job.deleted"}},
 		},
 		Headers: []string{"Last-Event-ID"},
 	},

@@ -40,6 +40,14 @@ func (o *observer) Ended(t coordinator.Transition) {
 		Int("acknowledgedTasks", t.AcknowledgedTasks).Msg("checkpoint ended")
 }
 
+func (o *observer) Extended(c coordinator.Checkpoint, by string) {
+	line := o.log.Info().Str("job", c.Job).Int64("checkpointId", c.ID).Str("by", by)
+	if deadline, limited := c.Deadline(); limited {
+		line = line.Int64("deadline", deadline)
+	}
+	line.Msg("checkpoint extended")
+}
+
 func (o *observer) Deleted(job string, id int64, why coordinator.DeletionReason) {
 	o.metrics.deleted.WithLabelValues(o.metrics.jobs.nameOf(job), string(why)).Inc()
 	o.log.Info().Str("job", job).Int64("checkpointId", id).Str("why", string(why)).Msg("checkpoint deleted")

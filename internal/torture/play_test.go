@@ -185,7 +185,7 @@ func (p *play) nextTrigger(r *rand.Rand, unique string) input {
 	p.triggers++
 	in := input{Verb: trigger, Epoch: -1}
 	if r.IntN(3) == 0 {
-		in.TimeoutMs = 30 + r.Int64N(700)
+		in.TimeoutMs = 130 + r.Int64N(600) // so that no extension comes to its limit
 	}
 	if p.scene.keep == 0 || r.IntN(2) == 0 {
 		in.Name = "at-" + unique

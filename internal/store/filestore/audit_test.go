@@ -95,7 +95,7 @@ func (a *auditor) job(j *job) {
 			want["deadlines"][c.id] = c.TimeoutMs > 0
 		case coordinator.StatusCompleted:
 			want["completed"][c.id] = true
-			retained := !c.Pinned && c.Damage == ""
+			retained := !c.Pinned && c.usable()
 			want["retained"][c.id], want["ages"][c.id] = retained, retained
 			if retained {
 				retainedBytes += c.Bytes

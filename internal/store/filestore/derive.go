@@ -26,7 +26,7 @@ func (l *ledger) derive(j *job) {
 			continue
 		}
 		j.Outcomes.Highest, j.Outcomes.At = max(j.Outcomes.Highest, c.id), max(j.Outcomes.At, c.EndedAt)
-		if !c.Pinned && c.Damage == "" {
+		if !c.Pinned && c.usable() {
 			retained = append(retained, c)
 			j.RetainedBytes += c.Bytes
 		}

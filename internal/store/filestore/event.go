@@ -36,6 +36,7 @@ type event struct {
 	Bytes      int64                      `json:"bytes,omitempty"`
 	Why        coordinator.DeletionReason `json:"why,omitempty"`
 	Pinned     bool                       `json:"pinned,omitempty"`
+	SetAside   bool                       `json:"aside,omitempty"`
 	Failure    *failure                   `json:"failure,omitempty"`
 	Failures   int                        `json:"failures,omitempty"`
 	By         string                     `json:"by,omitempty"`
@@ -45,7 +46,7 @@ func (e *event) view(job string, seq int64) coordinator.Event {
 	out := coordinator.Event{
 		ID: coordinator.EventID{Epoch: e.Epoch, Seq: seq}, Type: e.Type, Job: job, At: e.At, CheckpointID: e.ID,
 		Status: e.Status, RequiredTaskAcks: e.Required, AcknowledgedTasks: e.Acked, MissingTasks: e.Missing,
-		Deadline: e.Deadline, DurationMs: e.DurationMs, Entries: e.Entries, Bytes: e.Bytes, Why: e.Why, Pinned: e.Pinned,
+		Deadline: e.Deadline, DurationMs: e.DurationMs, Entries: e.Entries, Bytes: e.Bytes, Why: e.Why, Pinned: e.Pinned, SetAside: e.SetAside,
 		ConsecutiveFailures: e.Failures, By: e.By,
 	}
 	if e.Failure != nil {
@@ -80,7 +81,7 @@ func (s *step) logCheckpoint(c *checkpoint, what coordinator.EventType, why coor
 	} else if c.TimeoutMs > 0 {
 		e.Deadline = c.Start + c.TimeoutMs
 	}
-	e.Pinned = what == coordinator.EventUpdated && c.Pinned
+	e.Pinned, e.SetAside = what == coordinator.EventUpdated && c.Pinned, what == coordinator.EventUpdated && c.SetAside
 	if what != coordinator.EventExpired && why != coordinator.DeletedByRetention {
 		e.By = s.by // nobody asks for what time and retention do
 	}

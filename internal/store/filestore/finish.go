@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
@@ -70,6 +71,7 @@ func (s *Store) Abort(ctx context.Context, call coordinator.AbortCall) (coordina
 // Extend moves the deadline of a pending checkpoint, never to an earlier time.
 func (s *Store) Extend(ctx context.Context, call coordinator.ExtendCall) (coordinator.Checkpoint, error) {
 	return mutate(ctx, s, func(st *step) (coordinator.Checkpoint, error) {
+		st.by = call.By
 		c, err := st.findToChange(call.Job, call.ID, false)
 		if err != nil {
 			return coordinator.Checkpoint{}, err
@@ -77,9 +79,15 @@ func (s *Store) Extend(ctx context.Context, call coordinator.ExtendCall) (coordi
 		if c.Status != coordinator.StatusPending {
 			return coordinator.Checkpoint{}, st.late(c)
 		}
+		triggered := cmp.Or(c.Triggered, c.TimeoutMs)
+		if left := coordinator.ExtensionLeft(c.Start, triggered, st.now); c.TimeoutMs > 0 && call.TimeoutMs > left {
+			return coordinator.Checkpoint{}, coordinator.ErrExtendedTooFar(c.id, call.TimeoutMs, left)
+		}
 		if deadline := st.now + call.TimeoutMs; c.TimeoutMs > 0 && deadline > c.Start+c.TimeoutMs {
 			st.moveDeadline(c, c.Start, deadline-c.Start)
+			c.Triggered = triggered
 			st.bump(c)
+			st.logCheckpoint(c, coordinator.EventExtended, "")
 		}
 		return c.view(st.now), nil
 	})

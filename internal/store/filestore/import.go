@@ -227,7 +227,8 @@ func (s *step) finishImport(c *checkpoint, call coordinator.ImportCall) error {
 	c.Schema, c.job.read[c.id] = schemaVersion, c
 	c.Status, c.Epoch, c.Revision, c.Timestamp = final.Status, final.Epoch, final.Revision, final.Timestamp
 	c.Start, c.TimeoutMs, c.EndedAt, c.Required = final.Start, final.TimeoutMs, final.EndedAt, final.RequiredTaskAcks
-	c.Pinned, c.Labels, c.Description, c.Version = final.Pinned, maps.Clone(final.Labels), final.Description, final.SnapshotVersion
+	c.Pinned, c.SetAside = final.Pinned, final.SetAside
+	c.Labels, c.Description, c.Version = maps.Clone(final.Labels), final.Description, final.SnapshotVersion
 	c.Entries, c.Bytes, c.Digest, c.Shared.Revision = final.Entries, final.Bytes, final.Digest, final.SharedRevision
 	if f := final.Failure; f != nil {
 		c.Failure = &failure{Reason: f.Reason, TaskID: f.TaskID, Message: f.Message}
@@ -242,7 +243,7 @@ func (s *step) finishImport(c *checkpoint, call coordinator.ImportCall) error {
 	if c.Status == coordinator.StatusCompleted {
 		j.Outcomes.Highest, j.Outcomes.At = max(j.Outcomes.Highest, c.id), max(j.Outcomes.At, c.EndedAt)
 		s.join(j, bucketCompleted, c.id, nil)
-		if !c.Pinned {
+		if !c.Pinned && c.usable() {
 			s.joinRetained(c)
 		}
 	} else {

@@ -192,7 +192,7 @@ func (j *job) latest() *checkpoint {
 	return c
 }
 
-// latestWhole finds the latest completed checkpoint that can be restored: neither damaged nor of a version that this
+// latestWhole finds the latest completed checkpoint that can be restored: neither damaged, nor set aside, nor of a version that this
 // server does not read. Where there is none but such ones, the refusal names the latest of these. One without a
 // whole record is not passed over: nobody has decided anything about it, and a fleet would go back behind it unawares.
 func (j *job) latestWhole() (*checkpoint, error) {
@@ -202,11 +202,13 @@ func (j *job) latestWhole() (*checkpoint, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case c.Damage == "" && c.Version <= coordinator.SnapshotVersion:
+		case c.usable() && c.Version <= coordinator.SnapshotVersion:
 			return c, j.checkUnlisted(c.id)
 		case refusal.Code != coordinator.CodeNoCompletedCheckpoint:
 		case c.Damage != "":
 			refusal = coordinator.ErrSnapshotDamaged(c.id, c.Damage, nil)
+		case c.SetAside:
+			refusal = coordinator.ErrAllSetAside(c.id)
 		default:
 			refusal = coordinator.ErrUnsupportedVersion(c.id, c.Version)
 		}

@@ -19,8 +19,10 @@ type record struct {
 	Timestamp int64              `json:"ts"`
 	Start     int64              `json:"start"`
 	TimeoutMs int64              `json:"timeout,omitempty"`
-	Required  int                `json:"required"`
-	Acked     int                `json:"acked,omitempty"`
+	// Triggered is the timeout of the trigger, where extensions have changed it since.
+	Triggered int64 `json:"triggered,omitempty"`
+	Required  int   `json:"required"`
+	Acked     int   `json:"acked,omitempty"`
 	// Staged counts parts that are not acknowledged, Files those of all parts that lie in
 	// parts/: what ends quickly need not look for what it does not have.
 	Staged      int               `json:"staged,omitempty"`
@@ -29,6 +31,7 @@ type record struct {
 	EndedAt     int64             `json:"ended,omitempty"`
 	Failure     *failure          `json:"failure,omitempty"`
 	Pinned      bool              `json:"pinned,omitempty"`
+	SetAside    bool              `json:"aside,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Description string            `json:"desc,omitempty"`
 	// Version is that of the snapshot.
@@ -164,7 +167,7 @@ func (c *checkpoint) view(now int64) coordinator.Checkpoint {
 		Job: c.job.name, ID: c.id, Epoch: r.Epoch, Status: r.Status, Revision: r.Revision,
 		Timestamp: r.Timestamp, Start: r.Start, TimeoutMs: r.TimeoutMs,
 		RequiredTaskAcks: r.Required, AcknowledgedTasks: r.Acked, NamedTasks: r.Named,
-		EndedAt: r.EndedAt, Pinned: r.Pinned, Labels: r.Labels, Description: r.Description,
+		EndedAt: r.EndedAt, Pinned: r.Pinned, SetAside: r.SetAside, Labels: r.Labels, Description: r.Description,
 		SharedEntries: r.Shared.Entries, SharedBytes: r.Shared.Bytes, SharedRevision: r.Shared.Revision,
 		ObservedAt: now,
 	}
@@ -179,6 +182,9 @@ func (c *checkpoint) view(now int64) coordinator.Checkpoint {
 	}
 	return out
 }
+
+// usable tells whether a completed checkpoint may be the latest.
+func (r *record) usable() bool { return r.Damage == "" && !r.SetAside }
 
 // missing gives the first expected tasks, in byte order, that have not acknowledged.
 func (c *checkpoint) missing(limit int) []string {

@@ -22,15 +22,41 @@ func (s *Store) Recover(ctx context.Context, call coordinator.RecoverCall) (coor
 				return st.recoveredBefore(j, call, known)
 			}
 		}
+		if call.CheckpointID != nil {
+			from, err := st.goBack(call)
+			if err != nil {
+				return coordinator.RecoverResult{}, err
+			}
+			return st.recover(from.job, from, call), nil
+		}
 		j := st.makeJob(call.Job)
-		if _, err := j.latestWhole(); err != nil && coordinator.CodeOf(err) != coordinator.CodeNoCompletedCheckpoint {
+		from, err := j.latestWhole()
+		if err != nil && coordinator.CodeOf(err) != coordinator.CodeNoCompletedCheckpoint {
 			return coordinator.RecoverResult{}, err
 		}
-		return st.recover(j, call), nil
+		return st.recover(j, from, call), nil
 	})
 }
 
-func (s *step) recover(j *job, call coordinator.RecoverCall) coordinator.RecoverResult {
+// goBack finds the checkpoint that a recovery names by its id.
+func (s *step) goBack(call coordinator.RecoverCall) (*checkpoint, error) {
+	c, err := s.find(coordinator.Ref{Job: call.Job, ID: *call.CheckpointID}, false)
+	if err != nil {
+		return nil, err
+	}
+	switch status := c.at(s.now).Status; {
+	case status != coordinator.StatusCompleted:
+		return nil, coordinator.ErrNotCompleted(c.id, status)
+	case c.Damage != "":
+		return nil, coordinator.ErrSnapshotDamaged(c.id, c.Damage, nil)
+	case c.Version > coordinator.SnapshotVersion:
+		return nil, coordinator.ErrUnsupportedVersion(c.id, c.Version)
+	}
+	return c, nil
+}
+
+// recover goes back to a completed checkpoint, nil where there is none.
+func (s *step) recover(j *job, from *checkpoint, call coordinator.RecoverCall) coordinator.RecoverResult {
 	var result coordinator.RecoverResult
 	for _, id := range ids(child(j.b, bucketPending)) {
 		c, err := j.checkpoint(id)
@@ -47,10 +73,10 @@ func (s *step) recover(j *job, call coordinator.RecoverCall) coordinator.Recover
 	s.touchJob(j)
 	result.Epoch = j.Epoch
 	did := remembered{ID: noCheckpoint, Epoch: j.Epoch, Ended: result.Ended}
-	if c := j.latest(); c != nil {
-		s.leaseForRecovery(c, j.Epoch, call.LeaseMs)
-		view := c.view(s.now)
-		did.ID, result.Checkpoint = c.id, &view
+	if from != nil {
+		s.leaseForRecovery(from, j.Epoch, call.LeaseMs)
+		view := from.view(s.now)
+		did.ID, result.Checkpoint = from.id, &view
 	}
 	s.log(j, event{Type: coordinator.EventRecovered, ID: did.ID, By: call.By})
 	s.remember(j, verbRecover, call.Idempotency, did)

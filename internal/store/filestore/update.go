@@ -7,7 +7,7 @@ import (
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
-// Update changes labels, description and pin.
+// Update changes labels, description and pin, and sets aside.
 func (s *Store) Update(ctx context.Context, call coordinator.UpdateCall) (coordinator.Checkpoint, error) {
 	return mutate(ctx, s, func(st *step) (coordinator.Checkpoint, error) {
 		st.by = call.By
@@ -18,6 +18,9 @@ func (s *Store) Update(ctx context.Context, call coordinator.UpdateCall) (coordi
 		if !call.If.Met(c.tag(), true) {
 			return coordinator.Checkpoint{}, coordinator.ErrPreconditionFailed()
 		}
+		if call.SetAside != nil && *call.SetAside && c.Status != coordinator.StatusCompleted {
+			return coordinator.Checkpoint{}, coordinator.ErrNotToSetAside(c.id, c.Status)
+		}
 		if call.Labels != nil {
 			c.Labels = maps.Clone(*call.Labels)
 		}
@@ -27,9 +30,17 @@ func (s *Store) Update(ctx context.Context, call coordinator.UpdateCall) (coordi
 		if call.Pinned != nil && *call.Pinned != c.Pinned {
 			st.pin(c, *call.Pinned)
 		}
-		if call.Repaired && c.Damage != "" {
-			if c.Damage = ""; !c.Pinned {
+		if call.SetAside != nil {
+			c.SetAside = *call.SetAside
+		}
+		if call.Repaired {
+			c.Damage = ""
+		}
+		if c.Status == coordinator.StatusCompleted {
+			if c.usable() && !c.Pinned {
 				st.joinRetained(c)
+			} else {
+				st.leaveRetained(c)
 			}
 		}
 		st.bump(c)
@@ -51,13 +62,7 @@ func (s *step) pin(c *checkpoint, pinned bool) {
 	}
 	s.touchJob(j)
 	switch c.Status {
-	case coordinator.StatusPending:
-	case coordinator.StatusCompleted:
-		if pinned {
-			s.leaveRetained(c)
-		} else if c.Damage == "" {
-			s.joinRetained(c)
-		}
+	case coordinator.StatusPending, coordinator.StatusCompleted:
 	case coordinator.StatusExpired, coordinator.StatusAborted:
 		if pinned {
 			j.Remains--

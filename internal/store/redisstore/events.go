@@ -71,7 +71,7 @@ func parseEvent(job, id string, values []any) (coordinator.Event, error) {
 		event.CheckpointID = f.number("id")
 	}
 	event.Status, event.Why = coordinator.Status(f.values["status"]), coordinator.DeletionReason(f.values["why"])
-	event.Pinned = f.values["pinned"] == "1"
+	event.Pinned, event.SetAside = f.values["pinned"] == "1", f.values["aside"] == "1"
 	event.RequiredTaskAcks, event.AcknowledgedTasks = int(f.optional("req")), int(f.optional("acked"))
 	event.Deadline, event.DurationMs = f.optional("deadline"), f.optional("dur")
 	event.Entries, event.Bytes = f.optional("entries"), f.optional("bytes")

@@ -12,6 +12,9 @@ var (
 	extendScript   = newScript("extend", endPreludes)
 )
 
+// wordTooFar refuses an extension beyond what is left.
+const wordTooFar = "too_far"
+
 // Complete ends a pending checkpoint as completed.
 func (s *Store) Complete(ctx context.Context, call coordinator.CompleteCall) (coordinator.Checkpoint, error) {
 	return s.change(ctx, completeScript, repeatable, call.Job, call.ID,
@@ -26,7 +29,7 @@ func (s *Store) Abort(ctx context.Context, call coordinator.AbortCall) (coordina
 
 // Extend moves the deadline of a pending checkpoint, never to an earlier time.
 func (s *Store) Extend(ctx context.Context, call coordinator.ExtendCall) (coordinator.Checkpoint, error) {
-	return s.change(ctx, extendScript, once, call.Job, call.ID, decimal(call.TimeoutMs))
+	return s.change(ctx, extendScript, once, call.Job, call.ID, decimal(call.TimeoutMs), call.By, coordinator.MaxExtension, decimal(coordinator.MaxTimeoutMs))
 }
 
 // change runs a script that is about one checkpoint, its id first, and answers its view.
@@ -49,6 +52,20 @@ func (s *Store) change(ctx context.Context, sc *script, how repetition, job stri
 			return coordinator.Checkpoint{}, badReply(sc.verb, r, body.err)
 		}
 		return coordinator.Checkpoint{}, coordinator.ErrAcksMissing(id, int(missing), names)
+	case wordTooFar:
+		body := cursor{values: r.body}
+		asked, left := body.number(), body.number()
+		if body.err != nil {
+			return coordinator.Checkpoint{}, badReply(sc.verb, r, body.err)
+		}
+		return coordinator.Checkpoint{}, coordinator.ErrExtendedTooFar(id, asked, left)
+	case string(coordinator.CodeCheckpointNotCompleted):
+		body := cursor{values: r.body}
+		status := coordinator.Status(body.text())
+		if body.err != nil {
+			return coordinator.Checkpoint{}, badReply(sc.verb, r, body.err)
+		}
+		return coordinator.Checkpoint{}, coordinator.ErrNotToSetAside(id, status)
 	default:
 		return coordinator.Checkpoint{}, refusal(sc.verb, job, id, r)
 	}

@@ -84,7 +84,7 @@ func importArgs(call coordinator.ImportCall, registered bool) []any {
 	return []any{
 		decimal(cp.ID), call.Token, cp.AcknowledgedTasks, call.Parts, decimal(cp.SharedEntries), decimal(cp.SharedBytes), decimal(cp.Entries), decimal(cp.Bytes),
 		decimal(cp.Start), decimal(cp.EndedAt), decimal(cp.Timestamp),
-		"status", string(cp.Status), "pinned", flag(cp.Pinned), "rev", decimal(cp.Revision), "timeout", decimal(cp.TimeoutMs),
+		"status", string(cp.Status), "pinned", flag(cp.Pinned), "aside", flag(cp.SetAside), "rev", decimal(cp.Revision), "timeout", decimal(cp.TimeoutMs),
 		"required", cp.RequiredTaskAcks, "epoch", decimal(cp.Epoch), "version", cp.SnapshotVersion, "labels", encodeLabels(cp.Labels),
 		"desc", cp.Description, "reason", string(failure.Reason), "ftask", failure.TaskID, "fmsg", failure.Message,
 		"srev", decimal(cp.SharedRevision), "digest", cp.Digest,

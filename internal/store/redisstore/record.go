@@ -57,7 +57,7 @@ func parseCheckpoint(job string, now int64, view any) (coordinator.Checkpoint, e
 		Revision: f.number("rev"), Timestamp: f.number("ts"), Start: f.number("start"), TimeoutMs: f.number("timeout"),
 		RequiredTaskAcks: int(f.number("required")), AcknowledgedTasks: int(f.number("acked")),
 		NamedTasks: f.values["tasks"] != "", EndedAt: f.optional("ended"),
-		Pinned: f.values["pinned"] == "1", Description: f.values["desc"],
+		Pinned: f.values["pinned"] == "1", SetAside: f.values["aside"] == "1", Description: f.values["desc"],
 		SnapshotVersion: int(f.number("version")), Entries: f.number("entries"), Bytes: f.number("bytes"), Digest: f.values["digest"], Damage: f.values["damage"],
 		SharedEntries: f.optional("sentries"), SharedBytes: f.optional("sbytes"), SharedRevision: f.optional("srev"),
 		ObservedAt: now,

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -31,14 +32,21 @@ func (s *Store) Recover(ctx context.Context, call coordinator.RecoverCall) (coor
 
 func (s *Store) recover(ctx context.Context, call coordinator.RecoverCall, name string, ttl int, registered bool) (reply, error) {
 	return s.run(ctx, recoverScript, repeatable, call.Job,
-		name, ttl, call.Token, call.Fingerprint, decimal(max(0, call.LeaseMs)), flag(registered), call.By, s.floors.of(call.Job).text())
+		name, ttl, call.Token, call.Fingerprint, decimal(max(0, call.LeaseMs)), flag(registered), call.By, s.floors.of(call.Job).text(),
+		optionalText(call.CheckpointID), coordinator.SnapshotVersion)
 }
 
 // recovered reads the script's answer.
 func (s *Store) recovered(call coordinator.RecoverCall, r reply) (coordinator.RecoverResult, error) {
 	body := cursor{values: r.body}
 	if r.word != wordOK {
-		err := repeatRefusal(recoverScript.verb, call.Job, r, &body)
+		var err error
+		switch coordinator.Code(r.word) {
+		case coordinator.CodeIdempotencyKeyReused, coordinator.CodeIdempotencyTargetDeleted:
+			err = repeatRefusal(recoverScript.verb, call.Job, r, &body)
+		default:
+			err = restoreRefusal(recoverScript.verb, coordinator.Ref{Job: call.Job, ID: *cmp.Or(call.CheckpointID, new(coordinator.Latest))}, r)
+		}
 		if body.err != nil {
 			err = badReply(recoverScript.verb, r, body.err)
 		}

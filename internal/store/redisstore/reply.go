@@ -180,6 +180,8 @@ func parseRefusal(job string, id int64, word string, c *cursor) *coordinator.Err
 		return coordinator.ErrPreconditionFailed()
 	case coordinator.CodePinned:
 		return coordinator.ErrPinned(id)
+	case coordinator.CodeAllSetAside:
+		return coordinator.ErrAllSetAside(c.number())
 	case wordDamaged:
 		return coordinator.ErrSnapshotDamaged(c.number(), c.text(), errNotAsRecorded)
 	case wordInconsistent:

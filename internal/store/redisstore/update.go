@@ -11,7 +11,7 @@ var (
 	deleteScript = newScript("delete", endPreludes)
 )
 
-// Update changes labels, description and pin. Under a condition the second run would be
+// Update changes labels, description and pin, and sets aside. Under a condition the second run would be
 // refused by the first, so a lost reply is outcome_unknown; so it is for Delete.
 func (s *Store) Update(ctx context.Context, call coordinator.UpdateCall) (coordinator.Checkpoint, error) {
 	labels, description, pin := "", "", ""
@@ -24,8 +24,12 @@ func (s *Store) Update(ctx context.Context, call coordinator.UpdateCall) (coordi
 	if call.Pinned != nil {
 		pin = flag(*call.Pinned)
 	}
+	aside := ""
+	if call.SetAside != nil {
+		aside = flag(*call.SetAside)
+	}
 	args := []any{flag(call.Labels != nil), labels, flag(call.Description != nil), description, pin}
-	return s.change(ctx, updateScript, once, call.Job, call.ID, append(appendPrecondition(args, call.If), call.By, flag(call.Repaired))...)
+	return s.change(ctx, updateScript, once, call.Job, call.ID, append(appendPrecondition(args, call.If), call.By, flag(call.Repaired), aside)...)
 }
 
 // Delete removes a checkpoint.

@@ -66,4 +66,42 @@ func testExtend(t *testing.T, s suite) {
 		}
 		r.wantStatus(late.ID, coordinator.StatusExpired)
 	})
+	s.rule(t, "a deadline can be moved up to a hundred timeouts of the trigger behind the start, however often it is moved", func(t *testing.T, r *rig) {
+		c := r.trigger(timeout(1000))
+		extend := func(ms int64) error {
+			_, err := r.store.Extend(t.Context(), coordinator.ExtendCall{Job: r.job, ID: c.ID, TimeoutMs: ms})
+			return err
+		}
+		mark := r.position()
+		r.refused(extend(100_001), coordinator.CodeInvalidRequest)
+		r.refused(extend(coordinator.MaxTimeoutMs), coordinator.CodeInvalidRequest)
+		equal(t, "timeout", r.get(c.ID).TimeoutMs, 1000)
+		r.clock.Advance(1000)
+		r.check("extend to the furthest", extend(99_000))
+		r.clock.Advance(98_000)
+		r.refused(extend(1001), coordinator.CodeInvalidRequest)
+		r.check("extend by what is left", extend(1000))
+		deadline, _ := new(r.get(c.ID).Checkpoint).Deadline()
+		equal(t, "deadline", deadline, c.Start+100_000)
+		r.clock.Advance(1001)
+		r.wantStatus(c.ID, coordinator.StatusExpired)
+		r.sweep()
+		r.wantKinds(mark, kind(coordinator.EventExtended, c.ID), kind(coordinator.EventExpired, c.ID), kind(coordinator.EventFailing, c.ID))
+		r.check("extend a long one", func() error {
+			c = r.trigger(timeout(coordinator.MaxTimeoutMs / 10))
+			return extend(coordinator.MaxTimeoutMs)
+		}())
+	})
+	s.rule(t, "the event of an extension has the new deadline, and says who asked", func(t *testing.T, r *rig) {
+		c := r.trigger(timeout(1000))
+		mark := r.position()
+		for _, ms := range []int64{5000, 10} { // the second moves nothing
+			_, err := r.store.Extend(t.Context(), coordinator.ExtendCall{Job: r.job, ID: c.ID, TimeoutMs: ms, By: "ops"})
+			r.check("extend", err)
+		}
+		got := r.eventsAfter(mark)
+		if len(got) != 1 || got[0].Type != coordinator.EventExtended || got[0].Deadline != c.Start+5000 || got[0].By != "ops" {
+			t.Errorf("the events are %+v", got)
+		}
+	})
 }

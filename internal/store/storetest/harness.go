@@ -145,6 +145,7 @@ func groups() []group {
 		{"shared state", testShared},
 		{"restore", testRestore},
 		{"damage", testDamage},
+		{"set aside", testSetAside},
 		{"recover", testRecover},
 		{"retention", testRetention},
 		{"retention by age", testRetentionByAge},

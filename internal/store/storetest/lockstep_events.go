@@ -59,7 +59,7 @@ func (p *player) event(e *coordinator.Event) string {
 	if e.Failure != nil {
 		text += fmt.Sprintf(" failure %+v", *e.Failure)
 	}
-	return text + fmt.Sprintf(" pinned %v failures %d by %q", e.Pinned, e.ConsecutiveFailures, e.By)
+	return text + fmt.Sprintf(" pinned %v aside %v failures %d by %q", e.Pinned, e.SetAside, e.ConsecutiveFailures, e.By)
 }
 
 // resume reads on from an event that was read before: exactly those after it follow.

@@ -111,6 +111,9 @@ func (g *game) changes() map[string]func(*rapid.T) move {
 			if rapid.Bool().Draw(rt, "change the pin") {
 				call.Pinned = new(rapid.Bool().Draw(rt, "pin"))
 			}
+			if rapid.IntRange(0, 2).Draw(rt, "set aside or take back") == 0 {
+				call.SetAside = new(rapid.Bool().Draw(rt, "aside"))
+			}
 			if rapid.Bool().Draw(rt, "change the words") {
 				call.Labels, call.Description = &map[string]string{"n": fmt.Sprint(n)}, new("words")
 			}
@@ -150,9 +153,13 @@ func (g *game) changes() map[string]func(*rapid.T) move {
 		},
 		"recover": func(rt *rapid.T) move {
 			key, body, by := gameKeys.Draw(rt, "key"), gameBodies.Draw(rt, "body"), gameCaller.Draw(rt, "caller")
+			named, n := rapid.IntRange(0, 3).Draw(rt, "to one by its id") == 0, g.which(rt)
 			return func(p *player) string {
 				call := p.rig.recoverCall(key)
 				call.Fingerprint, call.By = body, by
+				if named {
+					call.CheckpointID = new(p.id(n))
+				}
 				result, err := p.rig.store.Recover(p.rig.t.Context(), call)
 				if err != nil {
 					return p.refusal(err)

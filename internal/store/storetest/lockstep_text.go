@@ -62,9 +62,9 @@ func (p *player) optional(id *int64) string {
 // checkpoint renders a checkpoint.
 func (p *player) checkpoint(c *coordinator.Checkpoint) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s epoch %d shown %d timeout %d acked %d/%d named %v missing %q ended %d pinned %v labels %v %q",
+	fmt.Fprintf(&b, "%s %s epoch %d shown %d timeout %d acked %d/%d named %v missing %q ended %d pinned %v aside %v labels %v %q",
 		p.number(c.ID), c.Status, c.Epoch, since(c.Timestamp), c.TimeoutMs, c.AcknowledgedTasks, c.RequiredTaskAcks,
-		c.NamedTasks, c.MissingTasks, since(c.EndedAt), c.Pinned, labels(c.Labels), c.Description)
+		c.NamedTasks, c.MissingTasks, since(c.EndedAt), c.Pinned, c.SetAside, labels(c.Labels), c.Description)
 	if c.Failure != nil {
 		fmt.Fprintf(&b, " failure %+v", *c.Failure)
 	}

@@ -69,6 +69,8 @@ type refCheckpoint struct {
 	shared   map[string]refEntry
 	// leases are the ends of leases by their token.
 	leases map[string]int64
+	// triggered is the timeout of its trigger, 0 where no extension has changed it.
+	triggered int64
 	// imported is the token of the import that made it.
 	imported string
 }
@@ -156,21 +158,27 @@ func (j *refJob) ids(condition func(*refCheckpoint) bool) []int64 {
 }
 
 func (j *refJob) latest() *refCheckpoint {
-	ids := j.ids(func(c *refCheckpoint) bool { return c.Completed() && c.Damage == "" })
+	ids := j.ids(func(c *refCheckpoint) bool { return c.usable() })
 	if len(ids) == 0 {
 		return nil
 	}
 	return j.checkpoints[ids[len(ids)-1]]
 }
 
+// usable tells whether a fleet may be told to go back to the checkpoint.
+func (c *refCheckpoint) usable() bool { return c.Completed() && c.Damage == "" && !c.SetAside }
+
 // noLatest is why there is no latest.
 func (j *refJob) noLatest() error {
-	damaged := j.ids(func(c *refCheckpoint) bool { return c.Damage != "" })
-	if len(damaged) == 0 {
+	completed := j.ids(func(c *refCheckpoint) bool { return c.Completed() })
+	if len(completed) == 0 {
 		return coordinator.ErrNoCompletedCheckpoint(j.name)
 	}
-	id := damaged[len(damaged)-1]
-	return coordinator.ErrSnapshotDamaged(id, j.checkpoints[id].Damage, nil)
+	id := completed[len(completed)-1]
+	if damage := j.checkpoints[id].Damage; damage != "" {
+		return coordinator.ErrSnapshotDamaged(id, damage, nil)
+	}
+	return coordinator.ErrAllSetAside(id)
 }
 
 // nextSteps are the newest pending and the latest completed id, nil where there is none.
@@ -287,7 +295,7 @@ func (r *reference) report(j *refJob, c *refCheckpoint) {
 func (r *reference) retain(j *refJob, defaults coordinator.Retention) {
 	limits := j.settings.Over(coordinator.Settings{Retention: defaults}).Retention
 	now := r.clock()
-	ids := j.ids(func(c *refCheckpoint) bool { return c.Completed() && !c.Pinned && c.Damage == "" })
+	ids := j.ids(func(c *refCheckpoint) bool { return !c.Pinned && c.usable() })
 	bytes := int64(0)
 	for _, id := range ids {
 		bytes += j.checkpoints[id].Bytes

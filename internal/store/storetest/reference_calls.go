@@ -257,6 +257,7 @@ func (r *reference) Abort(_ context.Context, call coordinator.AbortCall) (coordi
 func (r *reference) Extend(_ context.Context, call coordinator.ExtendCall) (coordinator.Checkpoint, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.askedBy(call.By)()
 	j, c, err := r.find(call.Job, call.ID)
 	if err != nil {
 		return coordinator.Checkpoint{}, err
@@ -264,9 +265,15 @@ func (r *reference) Extend(_ context.Context, call coordinator.ExtendCall) (coor
 	if c.Status != coordinator.StatusPending {
 		return coordinator.Checkpoint{}, r.late(j, c)
 	}
-	if deadline, limited := c.Deadline(); limited && r.clock()+call.TimeoutMs > deadline {
-		c.TimeoutMs = r.clock() + call.TimeoutMs - c.Start
+	deadline, limited := c.Deadline()
+	triggered := cmp.Or(c.triggered, c.TimeoutMs)
+	if furthest := c.Start + coordinator.MaxExtension*triggered; limited && r.clock()+call.TimeoutMs > furthest {
+		return coordinator.Checkpoint{}, coordinator.ErrExtendedTooFar(c.ID, call.TimeoutMs, max(0, furthest-r.clock()))
+	}
+	if limited && r.clock()+call.TimeoutMs > deadline {
+		c.TimeoutMs, c.triggered = r.clock()+call.TimeoutMs-c.Start, triggered
 		c.Revision++
+		r.tell(j, c, coordinator.EventExtended, "")
 	}
 	return r.view(c), nil
 }
@@ -283,9 +290,13 @@ func (r *reference) Update(_ context.Context, call coordinator.UpdateCall) (coor
 	if !met(call.If, c.Tag(), true) {
 		return coordinator.Checkpoint{}, coordinator.ErrPreconditionFailed()
 	}
+	if aside := call.SetAside; aside != nil && *aside && !c.Completed() {
+		return coordinator.Checkpoint{}, coordinator.ErrNotToSetAside(c.ID, c.Status)
+	}
 	if call.Labels != nil {
 		c.Labels = maps.Clone(*call.Labels)
 	}
+	c.SetAside = *cmp.Or(call.SetAside, &c.SetAside)
 	c.Description = *cmp.Or(call.Description, &c.Description)
 	c.Pinned = *cmp.Or(call.Pinned, &c.Pinned)
 	if call.Repaired {

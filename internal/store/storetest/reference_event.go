@@ -39,7 +39,7 @@ func (r *reference) tell(j *refJob, c *refCheckpoint, kind coordinator.EventType
 	if c.Completed() {
 		e.Entries, e.Bytes = c.Entries, c.Bytes
 	}
-	e.Pinned = kind == coordinator.EventUpdated && c.Pinned
+	e.Pinned, e.SetAside = kind == coordinator.EventUpdated && c.Pinned, kind == coordinator.EventUpdated && c.SetAside
 	if kind != coordinator.EventExpired && why != coordinator.DeletedByRetention {
 		e.By = r.by
 	}

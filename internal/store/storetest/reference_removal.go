@@ -52,7 +52,7 @@ func (r *reference) Cleanup(_ context.Context, call coordinator.CleanupCall) (co
 	}
 	order := append(
 		j.ids(func(c *refCheckpoint) bool { return !c.Pinned && !c.Completed() }),
-		j.ids(func(c *refCheckpoint) bool { return !c.Pinned && c.Completed() && c.Damage == "" })...)
+		j.ids(func(c *refCheckpoint) bool { return !c.Pinned && c.usable() })...)
 	result := coordinator.CleanupResult{Kept: len(order)}
 	for _, id := range order {
 		c := j.checkpoints[id]
@@ -87,7 +87,8 @@ func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (co
 		if known, ok := j.keys["recover "+call.Key]; ok && call.Key != "" {
 			return r.recoverAgain(j, known, call)
 		}
-		if refusal := j.noLatest(); j.latest() == nil && coordinator.CodeOf(refusal) == coordinator.CodeSnapshotDamaged {
+		from, refusal := j.origin(r.clock(), call)
+		if refusal != nil {
 			return coordinator.RecoverResult{}, refusal
 		}
 		result := coordinator.RecoverResult{
@@ -101,7 +102,7 @@ func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (co
 		j.epoch++
 		result.Epoch = j.epoch
 		record := refKey{fingerprint: call.Fingerprint, id: -1, epoch: j.epoch}
-		if c := j.latest(); c != nil {
+		if c := from; c != nil {
 			r.leaseForRecovery(c, j.epoch, call.LeaseMs)
 			record.id, result.Checkpoint = c.ID, new(r.view(c))
 		}
@@ -111,6 +112,31 @@ func (r *reference) Recover(_ context.Context, call coordinator.RecoverCall) (co
 		r.emit(j, coordinator.Event{Type: coordinator.EventRecovered, CheckpointID: record.id, By: r.by})
 		return result, nil
 	})
+}
+
+// origin is what a recovery goes back to, nil for nothing.
+func (j *refJob) origin(now int64, call coordinator.RecoverCall) (*refCheckpoint, error) {
+	if call.CheckpointID == nil {
+		if err := j.noLatest(); j.latest() == nil && coordinator.CodeOf(err) != coordinator.CodeNoCompletedCheckpoint {
+			return nil, err
+		}
+		return j.latest(), nil
+	}
+	if !j.exists {
+		return nil, coordinator.ErrJobNotFound(j.name)
+	}
+	c, err := j.find(*call.CheckpointID)
+	switch {
+	case err != nil:
+		return nil, err
+	case !c.Completed() && c.Status == coordinator.StatusPending && !c.alive(now):
+		return nil, coordinator.ErrNotCompleted(c.ID, coordinator.StatusExpired)
+	case !c.Completed():
+		return nil, coordinator.ErrNotCompleted(c.ID, c.Status)
+	case c.Damage != "":
+		return nil, coordinator.ErrSnapshotDamaged(c.ID, c.Damage, nil)
+	}
+	return c, nil
 }
 
 // leaseForRecovery holds a checkpoint for a fleet that is about to restore it.

@@ -146,7 +146,7 @@ if not whole() then
   return answer('damaged', {})
 end
 rec.status, rec.acked, rec.entries, rec.bytes = changed.status, tonumber(ARGV[5]), tonumber(ARGV[9]), tonumber(ARGV[10])
-rec.start, rec.ended, rec.pinned = tonumber(ARGV[11]), tonumber(ARGV[12]), changed.pinned == '1'
+rec.start, rec.ended, rec.pinned, rec.aside = tonumber(ARGV[11]), tonumber(ARGV[12]), changed.pinned == '1', changed.aside == '1'
 rec.required, rec.failure = tonumber(changed.required), nil
 redis.call('HSET', base .. id, 'v', '1', 'acked', ARGV[5], 'entries', ARGV[9], 'bytes', ARGV[10], 'start', ARGV[11], 'ended', ARGV[12],
   'ts', ARGV[13], unpack(ARGV, 14))
@@ -161,7 +161,7 @@ if rec.status == 'completed' then
   redis.call('HSET', base .. 'job', 'okid', integer(math.max(tonumber(ok[1] or '-1'), tonumber(id))),
     'okat', integer(math.max(tonumber(ok[2] or '0'), rec.ended)))
   redis.call('ZADD', base .. 'completed', id, id)
-  if not rec.pinned then
+  if not rec.pinned and usable(rec) then
     ends.retain(id, rec)
   end
 else

@@ -23,9 +23,10 @@
 --   view(id)                     { id, { missing names }, { record pairs } } for parseCheckpoint,
 --                                or nil; expiry is not derived here but by the reader
 --   views(ids)                   the views of those ids that have one
---   latest_completed()           highest completed id that can be restored, and its record; or nil, and
---                                the refusal that names the highest one where some completed: damaged,
---                                unsupported_version, or inconsistent, see absent
+--   usable(rec)                  whether a completed one is neither damaged nor set aside
+--   latest_completed()           highest completed id that is usable and can be restored, and its record; or nil,
+--                                and the refusal that names the highest one where some completed: damaged,
+--                                all_set_aside, unsupported_version, or inconsistent, see absent
 --   next_steps()                 current id or "", latest id or ""
 --   inconsistent(id)             refusal inconsistent: id, what makes no sense; where an index has the
 --                                id though it has no whole record. Or nil: then it is surely not there
@@ -127,10 +128,14 @@ local function inconsistent(id)
   return nil
 end
 
+local function usable(rec)
+  return rec.damage == '' and not rec.aside
+end
+
 -- The highest snapshot version that servers of this version restore: coordinator.SnapshotVersion.
 local RESTORABLE = 1
 
--- One that is known to be damaged, or of a later version, is passed over: its record says so to whoever
+-- One that is known to be damaged, set aside, or of a later version, is passed over: its record says so to whoever
 -- asks. One that makes no sense is not, since nobody has decided anything about it; a fleet would silently
 -- go back behind it.
 local function newest_restorable()
@@ -143,6 +148,8 @@ local function newest_restorable()
         return nil, { 'inconsistent', id, 'the record' }
       elseif rec.damage ~= '' then
         refusal = refusal or { 'damaged', id, rec.damage }
+      elseif rec.aside then
+        refusal = refusal or { 'all_set_aside', id }
       elseif rec.version > RESTORABLE then
         refusal = refusal or { 'unsupported_version', id, integer(rec.version) }
       else

@@ -17,7 +17,7 @@
 --   find_job()                   the same, or nil where the job does not exist
 --   read_record(id, key, mark)   the fields that decide, or nil where there is no record
 --                                of ours that is whole; absent in prelude.lua says what that means: { key, status, epoch, rev, start, timeout, required, acked,
---                                tasks, pinned, entries, bytes, token, ended, version, damage }; key is the
+--                                tasks, pinned, entries, bytes, token, ended, version, damage, aside }; key is the
 --                                hash itself: …:adopted where another program has the name. key and
 --                                mark are for prelude_import.lua
 --   overdue(rec)                 whether a pending record's deadline has passed
@@ -111,11 +111,12 @@ local function read_record(id, beside, mark)
     key = key, status = field[2], rev = tonumber(field[3]), start = tonumber(field[4]),
     timeout = tonumber(field[5]), required = tonumber(field[6]), acked = tonumber(field[7]),
     entries = tonumber(field[8]), bytes = tonumber(field[9]), epoch = tonumber(field[10]),
-    tasks = field[11] or '', pinned = field[12] == '1', version = tonumber(field[13]), token = '', ended = 0, damage = '',
+    tasks = field[11] or '', pinned = field[12] == '1', version = tonumber(field[13]), token = '', ended = 0, damage = '', aside = false,
   }
   if rec.status and rec.status ~= 'pending' then
-    local last = redis.call('HMGET', key, 'token', 'ended', 'damage', 'ts', 'labels', 'sentries', 'sbytes', 'srev')
+    local last = redis.call('HMGET', key, 'token', 'ended', 'damage', 'ts', 'labels', 'sentries', 'sbytes', 'srev', 'aside')
     rec.token, rec.ended, rec.damage = last[1] or '', tonumber(last[2] or ''), last[3] or ''
+    rec.aside = last[9] == '1'
     if not ended_whole(field, last) then
       return nil
     end

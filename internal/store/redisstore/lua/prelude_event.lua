@@ -137,6 +137,9 @@ local events = lazily(function(events)
     if kind == 'updated' and rec.pinned then
       add('pinned', '1')
     end
+    if kind == 'updated' and rec.aside then
+      add('aside', '1')
+    end
     if rec.tasks ~= '' and rec.status ~= 'completed' then
       local names = redis.pcall('ZRANGE', base .. 'missing:' .. rec.tasks, 0, 19)
       for i = 1, #names do

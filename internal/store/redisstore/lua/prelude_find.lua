@@ -4,7 +4,7 @@
 --   find(ref)    the checkpoint that ref names, an id or "latest": { job, id, rec }, with
 --                rec.status derived (an overdue pending one reads as expired); or nil and
 --                the refusal job_not_found, no_completed_checkpoint, checkpoint_not_found,
---                checkpoint_deleted or damaged: id, what it lacks
+--                checkpoint_deleted, damaged: id, what it lacks, or all_set_aside: id
 --   lost_completed()
 --                the refusal damaged where the set …:completed was lost, or nil
 

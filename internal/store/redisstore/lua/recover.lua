@@ -11,6 +11,8 @@
 -- ARGV[7]  "1" when the caller has put the job into the list of jobs
 -- ARGV[8]  the name of who asks, for the events; may be left out
 -- ARGV[9]  what the caller has seen of the job, see floor_of; may be left out
+-- ARGV[10] id of the completed checkpoint to go back to, "" = the latest; may be left out
+-- ARGV[11] highest snapshot version that the caller reads; with an id only
 --
 -- Body     epoch, "1" if repeated by another call, array of the view or empty, ids that this
 --          call ended …
@@ -22,6 +24,9 @@
 --          be restored, or the one that the key stands for is damaged
 --          inconsistent: id, what makes no sense; where the newest completed one, or the one that the key
 --          stands for, has no whole record
+--          all_set_aside: id; where none is the latest for that reason
+--          with an id also job_not_found, checkpoint_not_found, checkpoint_deleted,
+--          checkpoint_not_completed: id, status
 -- Second run: finds the record of repeats, and in it its own token.
 
 local repeat_name, repeat_ttl, token, fingerprint = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -69,13 +74,37 @@ if known then
   return answer('ok', { known.epoch, '1', found })
 end
 
+local wanted = ARGV[10] or ''
+if wanted ~= '' and not find_job() then
+  return refuse({ 'job_not_found' })
+end
 local job = read_job()
 if (not job.known or job.gone) and not registered then
   return answer('register', {})
 end
 
-local latest, spoiled = latest_completed()
-spoiled = not latest and (spoiled or lost_completed())
+-- The checkpoint to go back to; or nil, and the refusal if there is one.
+local function origin()
+  if wanted == '' then
+    local latest, spoiled = latest_completed()
+    return latest, not latest and (spoiled or lost_completed()) or nil
+  end
+  local rec = read_record(wanted)
+  if not rec then
+    return nil, absent(job, wanted)
+  end
+  if rec.status ~= 'completed' then
+    return nil, { 'checkpoint_not_completed', wanted, overdue(rec) and 'expired' or rec.status }
+  end
+  if rec.damage ~= '' then
+    return nil, { 'damaged', wanted, rec.damage }
+  end
+  if rec.version > tonumber(ARGV[11]) then
+    return nil, { 'unsupported_version', wanted, integer(rec.version) }
+  end
+  return wanted, nil
+end
+local latest, spoiled = origin()
 if spoiled then
   return refuse(spoiled)
 end
