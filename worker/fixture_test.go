@@ -13,10 +13,14 @@ import (
 
 	"github.com/checkpointd/checkpointd/checkpointtest"
 	"github.com/checkpointd/checkpointd/checkpointtest/fault"
+	"github.com/checkpointd/checkpointd/internal/pacetest"
 	"github.com/checkpointd/checkpointd/worker"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	pacetest.Waiting(4)
+	goleak.VerifyTestMain(m)
+}
 
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second

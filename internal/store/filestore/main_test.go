@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/checkpointd/checkpointd/internal/pacetest"
 )
 
 // TestMain lets tests start this binary as a process of its own.
@@ -19,5 +21,6 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	pacetest.Waiting(4)
 	os.Exit(m.Run())
 }
