@@ -67,6 +67,9 @@ func (s *Store) Acknowledge(ctx context.Context, call coordinator.AckCall) (coor
 		if err != nil {
 			return coordinator.AckResult{}, err
 		}
+		if err := c.checkBefore(len(call.Items)); err != nil {
+			return coordinator.AckResult{}, err
+		}
 		wasPending := c.Status == coordinator.StatusPending
 		result := coordinator.AckResult{Outcomes: make([]coordinator.AckOutcome, len(call.Items))}
 		for i, item := range call.Items {
@@ -150,9 +153,6 @@ func (s *step) acknowledge(c *checkpoint, word ackWord) (outcome coordinator.Ack
 		refusal = s.late(c)
 	default:
 		counts, stored, err := word.counts(c)
-		if err == nil && c.Acked+1 >= c.Required {
-			err = c.checkTotals() // it would complete
-		}
 		if err != nil {
 			refusal = asRefusal(err)
 			break

@@ -1,7 +1,9 @@
 package filestore
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,6 +38,10 @@ func TestConformance(t *testing.T) {
 			Damage: func(t testing.TB, damage storetest.Damage) {
 				t.Helper()
 				damagePart(t, dir, damage)
+			},
+			Spoil: func(t testing.TB, job string, id int64, kind storetest.SpoilKind) {
+				t.Helper()
+				spoil(t, dir, job, id, kind)
 			},
 		}
 	})
@@ -178,6 +184,48 @@ func damagePart(t testing.TB, dir string, damage storetest.Damage) {
 		}
 	})
 	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spoil makes what is recorded of a checkpoint contradict itself.
+func spoil(t testing.TB, dir, job string, id int64, kind storetest.SpoilKind) {
+	t.Helper()
+	db, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketJobs).Bucket([]byte(job)).Bucket(bucketCheckpoints).Bucket(idKey(id))
+		var rec record
+		if err := decode(b.Get(keyRecord), &rec); err != nil {
+			return err
+		}
+		switch kind {
+		case storetest.RecordGone:
+			return b.Delete(keyRecord)
+		case storetest.RecordCut:
+			return b.Put(keyRecord, bytes.Replace(b.Get(keyRecord), []byte(`"epoch"`), []byte(`"xpoch"`), 1))
+		case storetest.RecordNewer:
+			rec.Schema++
+		case storetest.TotalChanged:
+			rec.Bytes++
+		case storetest.AckGone:
+			first, _ := b.Bucket(bucketAcks).Cursor().First()
+			return b.Bucket(bucketAcks).Delete(first)
+		case storetest.SharedChanged:
+			key, value := b.Bucket(bucketState).Cursor().First()
+			value = bytes.Clone(value)
+			value[len(value)/2] ^= 1
+			return b.Bucket(bucketState).Put(key, value)
+		}
+		text, err := encode(&rec)
+		if err != nil {
+			return err
+		}
+		return b.Put(keyRecord, text)
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,6 +2,7 @@ package filestore
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -25,6 +26,9 @@ func (s *Store) Get(ctx context.Context, ref coordinator.Ref) (coordinator.Check
 				return coordinator.CheckpointDetail{}, err
 			}
 			detail.Acks = append(detail.Acks, given.view(c, string(task)))
+		}
+		if found := len(detail.Acks); found != min(c.Acked, coordinator.AcksShown) {
+			return coordinator.CheckpointDetail{}, c.job.inconsistent(c.id, "the list of acknowledgements", fmt.Errorf("%d of %d are there", found, c.Acked))
 		}
 		return detail, nil
 	})

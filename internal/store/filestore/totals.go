@@ -42,6 +42,15 @@ func (c *checkpoint) checkTotals() error {
 
 var errPartDiffers = errors.New("its record is missing or does not fit the acknowledgement")
 
+// checkBefore is checkTotals before so many acknowledgements where they may complete the checkpoint. It comes
+// before anything is written.
+func (c *checkpoint) checkBefore(acks int) error {
+	if c.Status != coordinator.StatusPending || c.Acked+acks < c.Required {
+		return nil
+	}
+	return c.checkTotals()
+}
+
 // ackedPart gives the part of a task if its record is as the acknowledgement says; nil where both say that
 // there is none. Errors: CodeSnapshotDamaged.
 func (c *checkpoint) ackedPart(task string, given *ack) (*part, error) {

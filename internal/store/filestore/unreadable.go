@@ -86,7 +86,10 @@ func (j *job) inconsistent(id int64, what string, cause error) error {
 // it stays to be seen, until somebody deletes it; a completed one stays among the completed, where latest
 // and recovery meet it.
 func (s *step) passOver(j *job, id int64) {
-	s.leave(j, bucketPending, id, &j.Pending)
+	if get(child(j.b, bucketPending), idKey(id)) != nil {
+		s.leave(j, bucketPending, id, &j.Pending)
+		j.Counts.Aborted++ // so that what was triggered is what has ended or is pending
+	}
 	s.forgetTimes(j, bucketDeadlines, id)
 	if get(child(j.b, bucketRetained), idKey(id)) != nil {
 		s.leave(j, bucketRetained, id, &j.Retained)

@@ -236,7 +236,10 @@ func TestACheckpointWhoseListDoesNotFitItsCountIsNeverCompleted(t *testing.T) {
 		}
 		behind(t, s, func(tx *bolt.Tx) error { return spoil(bucketOf(tx, id)) })
 		result, err := s.Acknowledge(t.Context(), coordinator.AckCall{Job: coordinator.DefaultJob, ID: id, Items: []coordinator.AckItem{{TaskID: "b"}}})
-		if err != nil || result.Outcomes[0].Refusal == nil || result.Outcomes[0].Refusal.Code != coordinator.CodeSnapshotDamaged {
+		if err == nil && result.Outcomes[0].Refusal != nil {
+			err = result.Outcomes[0].Refusal
+		}
+		if coordinator.CodeOf(err) != coordinator.CodeSnapshotDamaged {
 			t.Errorf("%s: the last acknowledgement is answered %+v, %v", what, result, err)
 		}
 		if what != "the staged part is not to read" {

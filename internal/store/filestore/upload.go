@@ -234,6 +234,11 @@ func (u *upload) commit(st *step, call coordinator.CommitCall) (coordinator.Comm
 	if err := u.admit(st, c); err != nil {
 		return coordinator.CommitResult{}, err
 	}
+	if call.Ack {
+		if err := c.checkBefore(1); err != nil {
+			return coordinator.CommitResult{}, err
+		}
+	}
 	if !has(child(c.b, bucketParts), u.call.TaskID) {
 		c.Staged++
 	}
