@@ -4,7 +4,7 @@ import "errors"
 
 // Cause is why a store cannot do what it is asked, in words that callers may read. It travels inside
 // the refusal that [ErrStoreUnavailable] makes of it, and GET /readyz says the same.
-type Cause struct {
+type Cause struct { //nolint:errname // It is the cause within a refusal, which is an Error.
 	// Says is a clause without a full stop, such as "the disk of the data directory failed". It names no
 	// host, no path and nothing secret: whoever may ask for readiness reads it.
 	Says string

@@ -57,10 +57,9 @@ type committer struct {
 }
 
 // start begins to take changes.
-func (c *committer) start() *committer {
+func (c *committer) start() {
 	c.wake, c.idle = make(chan struct{}, 1), make(chan struct{})
 	go c.run()
-	return c
 }
 
 // stop takes no more changes until the process starts again. The first reason stays.
@@ -72,7 +71,7 @@ func (c *committer) stop(cause *coordinator.Cause) {
 // usable is nil while changes are taken.
 func (c *committer) usable() error {
 	if broken := c.broken.Load(); broken != nil {
-		return broken
+		return broken //nolint:wrapcheck // It is our own.
 	}
 	return c.guard.check()
 }

@@ -215,7 +215,7 @@ func (f *folder) unlink(limit int) error {
 // works is nil while files can be made in the folder. After a failure it tries whether that is over.
 func (f *folder) works() error {
 	if err := f.disk.Writable(f.path); err != nil || !f.failing.Load() {
-		return err //nolint:wrapcheck // It is for reasonOf.
+		return err
 	}
 	name := newName()
 	file, err := f.create(name)

@@ -10,7 +10,7 @@ import (
 // Alive is nil unless writing has failed in a way that only the next start gets over.
 func (s *Store) Alive() error {
 	if broken := s.committer.broken.Load(); broken != nil {
-		return broken
+		return broken //nolint:wrapcheck // It is our own.
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func TestAStartOnAnOlderCopyPassesOverWhatItMayBeBehind(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			dir, backup := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
-			recover := func(s *Store) int64 {
+			recovered := func(s *Store) int64 {
 				result, err := s.Recover(t.Context(), coordinator.RecoverCall{Job: coordinator.DefaultJob})
 				if err != nil {
 					t.Fatal(err)
@@ -59,12 +59,12 @@ func TestAStartOnAnOlderCopyPassesOverWhatItMayBeBehind(t *testing.T) {
 				}
 				return state
 			}
-			runOnce(t, dir, func(s *Store) { trigger(t, s, 1); recover(s) })
+			runOnce(t, dir, func(s *Store) { trigger(t, s, 1); recovered(s) })
 			if err := copyAll(dir, backup); err != nil {
 				t.Fatal(err)
 			}
 			var lost coordinator.JobState
-			runOnce(t, dir, func(s *Store) { trigger(t, s, 1); recover(s); lost = state(s) })
+			runOnce(t, dir, func(s *Store) { trigger(t, s, 1); recovered(s); lost = state(s) })
 			if err := putBack(dir, backup); err != nil {
 				t.Fatal(err)
 			}

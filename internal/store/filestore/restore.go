@@ -1,7 +1,6 @@
 package filestore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,8 +124,11 @@ func (r *restore) readManifest(st *step) error {
 		slices.Sort(tasks)
 		for _, task := range slices.Compact(tasks) {
 			given, err := c.ack(task)
+			if err != nil {
+				return err
+			}
 			if given == nil {
-				return cmp.Or(err, c.withoutPart(task))
+				return c.withoutPart(task)
 			}
 			if err := r.addTask(c, task, given); err != nil {
 				return err

@@ -132,7 +132,10 @@ func openChecked(dir string, options Options) (s *Store, err error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	s.reserve.take(s.clock())
-	s.committer = (&committer{db: db, disk: s.disk, guard: s.guard, time: s.time, reserve: s.reserve, breaks: s.folder.freeze, unreadable: s.unreadable.note}).start()
+	s.committer = &committer{
+		db: db, disk: s.disk, guard: s.guard, time: s.time, reserve: s.reserve, breaks: s.folder.freeze, unreadable: s.unreadable.note,
+	}
+	s.committer.start()
 	s.folder.syncFailed = func(err error) {
 		s.committer.stop(&coordinator.Cause{Says: "writing to the data directory has failed: " + reasonOf(err), Restart: true, Err: err})
 	}

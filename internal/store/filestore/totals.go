@@ -31,7 +31,8 @@ func (c *checkpoint) checkTotals() error {
 	case !holds:
 		return nil
 	case entries != c.Entries || size != c.Bytes:
-		return c.job.inconsistent(c.id, "the list of acknowledgements", fmt.Errorf("they sum up to %d entries of %d bytes instead of %d of %d", entries, size, c.Entries, c.Bytes))
+		sums := fmt.Errorf("they sum up to %d entries of %d bytes instead of %d of %d", entries, size, c.Entries, c.Bytes)
+		return c.job.inconsistent(c.id, "the list of acknowledgements", sums)
 	}
 	if c.Shared.Bytes > InlineBytes {
 		return nil // so much would hold up everybody; its first reader sums it up

@@ -25,14 +25,7 @@ func (s *step) trigger(call coordinator.TriggerCall) (coordinator.TriggerResult,
 			return coordinator.TriggerResult{}, err
 		}
 		if known != nil {
-			c, err := j.checkpoint(known.ID)
-			if err != nil {
-				return coordinator.TriggerResult{}, err
-			}
-			if c == nil {
-				return coordinator.TriggerResult{}, coordinator.ErrIdempotencyTargetDeleted(known.ID)
-			}
-			return coordinator.TriggerResult{Checkpoint: c.view(s.now), Repeated: !known.madeBy(call.Idempotency)}, nil
+			return s.triggeredBefore(j, call, known)
 		}
 		if named := j.own().NamedTasks; named > 0 && call.Tasks == nil && call.RequiredTaskAcks != 0 && call.RequiredTaskAcks != named {
 			return coordinator.TriggerResult{}, coordinator.ErrTasksNamed(j.name, named, call.RequiredTaskAcks)
@@ -49,6 +42,18 @@ func (s *step) trigger(call coordinator.TriggerCall) (coordinator.TriggerResult,
 	}
 	s.remember(j, verbTrigger, call.Idempotency, remembered{ID: c.id})
 	return coordinator.TriggerResult{Checkpoint: c.view(s.now)}, nil
+}
+
+// triggeredBefore answers a repeat.
+func (s *step) triggeredBefore(j *job, call coordinator.TriggerCall, known *remembered) (coordinator.TriggerResult, error) {
+	c, err := j.checkpoint(known.ID)
+	if err != nil {
+		return coordinator.TriggerResult{}, err
+	}
+	if c == nil {
+		return coordinator.TriggerResult{}, coordinator.ErrIdempotencyTargetDeleted(known.ID)
+	}
+	return coordinator.TriggerResult{Checkpoint: c.view(s.now), Repeated: !known.madeBy(call.Idempotency)}, nil
 }
 
 // tooEarly refuses a trigger by hand while the job rests, or has too much to do already.
