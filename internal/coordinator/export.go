@@ -189,6 +189,9 @@ func (e *Export) checkpoint(ctx context.Context, listed *Checkpoint) error {
 	case StatusPending:
 		return nil
 	case StatusCompleted:
+		if listed.Damage != "" { // which does not open any more
+			return nil
+		}
 		var err error
 		if restore, err = e.coordinator.OpenRestore(ctx, RestoreRequest{Ref: ref}); err != nil {
 			return unlessGone(err)
