@@ -126,7 +126,7 @@ func TestEventTypesAreDistinct(t *testing.T) {
 		}
 		seen[kind] = true
 	}
-	if len(seen) != 11 {
+	if len(seen) != 12 {
 		t.Errorf("%d types", len(seen))
 	}
 }
