@@ -104,6 +104,7 @@ func (s *Server) call(method, path string, body, into any) {
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
+	request.Header.Set("Prefer", "wait=60") // there is no proxy that would not bear it
 	if s.settings.token != "" {
 		request.Header.Set("Authorization", "Bearer "+s.settings.token)
 	}

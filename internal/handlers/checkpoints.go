@@ -13,7 +13,7 @@ func (s *server) ListCheckpoints(ctx context.Context, request api.ListCheckpoint
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.coordinator.AwaitList(ctx, call, seconds(request.Params.Wait))
+	result, err := s.coordinator.AwaitList(ctx, call, exchangeOf(ctx).wait)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (s *server) ListCheckpoints(ctx context.Context, request api.ListCheckpoint
 // GetCheckpoint reads one checkpoint.
 func (s *server) GetCheckpoint(ctx context.Context, request api.GetCheckpointRequestObject) (api.GetCheckpointResponseObject, error) {
 	ref := coordinator.Ref{Job: jobOf(request.Params.Job), ID: int64(request.ID)}
-	detail, err := s.coordinator.AwaitEnd(ctx, ref, seconds(request.Params.Wait))
+	detail, err := s.coordinator.AwaitEnd(ctx, ref, exchangeOf(ctx).wait)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *server) GetLatestCheckpoint(ctx context.Context, request api.GetLatestC
 // latest reads the latest completed checkpoint, or waits for one. Only who asks for more
 // than there may be learns with found that there is none.
 func (s *server) latest(ctx context.Context, params api.GetLatestCheckpointParams) (detail coordinator.CheckpointDetail, found bool, err error) {
-	wait := seconds(params.Wait)
+	wait := exchangeOf(ctx).wait
 	if params.After == nil && wait == 0 {
 		detail, err = s.coordinator.Get(ctx, latestOf(params.Job))
 		return detail, true, err

@@ -51,6 +51,20 @@ func unchanged(ifNoneMatch *string, tag string) bool {
 	return anything || slices.ContainsFunc(tags, func(candidate string) bool { return strings.TrimPrefix(candidate, "W/") == quoted(tag) })
 }
 
+// weakened says, where a write was refused for its If-Match, that something on the way has made a weak tag of ours: the
+// server gives strong ones only. Compression does so (nginx with gzip), because the bytes are others then. RFC 9110
+// section 13.1.1 lets a weak tag match nothing.
+func weakened(r *http.Request, refusal *coordinator.Error) *coordinator.Error {
+	header := strings.Join(r.Header.Values("If-Match"), ",")
+	if refusal.Code != coordinator.CodePreconditionFailed || !strings.Contains(header, `W/"`) {
+		return refusal
+	}
+	told := *refusal
+	told.Detail += ` If-Match has a weak tag (W/"…"), which matches nothing. The server's tags are strong, so a proxy has weakened this one, as compression does: ` +
+		`send it without the W/, or ask for it with Accept-Encoding: identity, or let the proxy not compress these answers (docs/proxies.md).`
+	return &told
+}
+
 // precondition reads the conditions of a write. A weak tag is never equal to anything in
 // If-Match, so it keeps its quotes and finds no partner.
 func precondition(ifMatch, ifNoneMatch *string) (coordinator.Precondition, error) {

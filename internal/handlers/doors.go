@@ -22,7 +22,7 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.WriteHeader(statusClientGone)
 		return
 	}
-	refusal := asRefusal(s.translate(r, err))
+	refusal := weakened(r, asRefusal(s.translate(r, err)))
 	if refusal.Err != nil && !errors.As(err, new(*bodyError)) { // a broken body is not our trouble
 		s.options.OnError(r, err)
 	}

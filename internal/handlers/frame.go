@@ -30,6 +30,8 @@ type exchange struct {
 	holds  holding
 	// bodySize is how many bytes a JSON body had.
 	bodySize int
+	// wait is how long the request may wait for something to answer.
+	wait time.Duration
 	// budget is how long the store may take over the request, without what it waits.
 	budget time.Duration
 }
@@ -72,7 +74,7 @@ func (s *server) frame(next http.Handler) http.Handler {
 		defer s.recoverPanic(w, r)
 
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Cache-Control", "no-cache") // to be kept, but asked for again with its tag
+		w.Header().Set("Cache-Control", cacheControl)
 		// The router works on the escaped path, and parameters are unescaped once, after
 		// it. Without this it would do so only for some paths, and %2F would be a slash.
 		r.URL.RawPath = r.URL.EscapedPath()
@@ -96,6 +98,10 @@ func (s *server) frame(next http.Handler) http.Handler {
 		e.leaveBody()
 	})
 }
+
+// cacheControl is that answers may be kept, but are asked for again with their tags, and that nothing on the way
+// changes their bytes: a tag is of these very bytes, and so are lengths, digests and ranges of restores.
+const cacheControl = "no-cache, no-transform"
 
 // unread tells that some of the body may still be on its way.
 func (e *exchange) unread() bool { return e.request.ContentLength != 0 && !e.body.ended }

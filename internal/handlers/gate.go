@@ -52,6 +52,7 @@ func (s *server) gate(next api.StrictHandlerFunc, operationID string) api.Strict
 			return next(ctx, w, r, request)
 		}
 		wait := waitOf(r, o)
+		e.wait = wait
 		class := o.Class
 		if wait > 0 && r.Method == http.MethodGet { // what changes something is not broken off before it has
 			e.untilRevoked(ctx)

@@ -43,7 +43,7 @@ const (
 var (
 	headerJSON    = []string{mediaJSON}
 	headerNoSniff = []string{"nosniff"}
-	headerNoCache = []string{"no-cache"}
+	headerNoCache = []string{cacheControl}
 )
 
 // plainAck is the memory of one request with plain acknowledgements.

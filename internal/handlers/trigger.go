@@ -17,7 +17,7 @@ func (s *server) TriggerCheckpoint(ctx context.Context, request api.TriggerCheck
 	if err != nil {
 		return nil, err
 	}
-	if err := s.awaitEnd(ctx, &result.Checkpoint, seconds(request.Params.Wait)); err != nil {
+	if err := s.awaitEnd(ctx, &result.Checkpoint, exchangeOf(ctx).wait); err != nil {
 		return nil, err
 	}
 	body, tag, location := checkpointOf(result.Checkpoint), quoted(result.Checkpoint.Tag()), locationOf(result.Checkpoint)

@@ -49,6 +49,7 @@ type Config struct {
 
 	Bounds `embed:""`
 
+	IdleTimeout  time.Duration `default:"2m" help:"How long an HTTP connection may stay open without a request: longer than a proxy in front keeps one that it does not use. 0s is for ever." placeholder:"DURATION"`
 	DrainDelay   time.Duration `default:"0s" help:"After SIGTERM, how long to serve on with /readyz at 503 before closing the listener." placeholder:"DURATION"`
 	DrainTimeout time.Duration `default:"30s" help:"After that, how long running requests and restores may take to finish." placeholder:"DURATION"`
 
@@ -115,6 +116,7 @@ func (c *Config) Validate() error {
 	duration("min-pause", c.MinPause)
 	duration("stale-after", c.StaleAfter)
 	duration("checkpoints-max-age", c.CheckpointsMaxAge)
+	duration("idle-timeout", c.IdleTimeout)
 	duration("drain-timeout", c.DrainTimeout)
 	duration("drain-delay", c.DrainDelay)
 	number("metrics-jobs", c.MetricsJobs, 0, 100_000)
@@ -189,6 +191,7 @@ func (c *Config) MarshalZerologObject(e *zerolog.Event) {
 		Int("eventsToKeep", c.EventsToKeep).
 		Stringer("maxPart", c.MaxPart).
 		EmbedObject(&c.Bounds).
+		Stringer("idleTimeout", c.IdleTimeout).
 		Stringer("drainDelay", c.DrainDelay).
 		Stringer("drainTimeout", c.DrainTimeout).
 		Int("metricsJobs", c.MetricsJobs).

@@ -25,7 +25,6 @@ import (
 // restores may take hours; the handlers give each body a pace of its own.
 const (
 	readHeaderTimeout = 10 * time.Second
-	idleTimeout       = 2 * time.Minute
 )
 
 // Server is one checkpointd process. The order is New, Start, Stop; Stop after a failed
@@ -97,7 +96,7 @@ func New(config Config, logOutput io.Writer) (*Server, error) {
 	s.http = &http.Server{
 		Handler:           observeHTTP(log, metrics, s.caller, api),
 		ReadHeaderTimeout: readHeaderTimeout,
-		IdleTimeout:       idleTimeout,
+		IdleTimeout:       config.IdleTimeout,
 		MaxHeaderBytes:    int(config.MaxHeader),
 		ConnState:         s.connections.state,
 		ErrorLog:          newHTTPErrorLog(log),

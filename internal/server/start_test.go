@@ -24,7 +24,7 @@ func embedded(t *testing.T) server.Config {
 	return server.Config{
 		Listen: "127.0.0.1:0", Data: t.TempDir(), KeyPrefix: "checkpoint:",
 		RequiredTaskAcks: 1, CheckpointTimeout: time.Minute, CheckpointsToKeep: 5, MaxConcurrentCheckpoints: 16, EventsToKeep: 100,
-		MaxPart: 4 << 30, DrainTimeout: 10 * time.Second, LogLevel: "info", LogFormat: "json", MetricsJobs: 100,
+		MaxPart: 4 << 30, IdleTimeout: 2 * time.Minute, DrainTimeout: 10 * time.Second, LogLevel: "info", LogFormat: "json", MetricsJobs: 100,
 		Bounds: server.DefaultBounds(),
 	}
 }
