@@ -44,7 +44,7 @@ type language struct {
 
 var languages = map[string]language{
 	"python": {
-		file: "python/worker.py", runtime: "python3", required: true, lines: 40, checkpoints: 40,
+		file: "python/worker.py", runtime: "python3", required: true, lines: 43, checkpoints: 40,
 		command:  []string{"python3"},
 		snapshot: `            state["count"] += 1`,
 		failing: `            if not globals().get("failed"):

@@ -149,3 +149,13 @@ func after(happen func(r *http.Request)) meddling {
 		forward.ServeHTTP(w, r)
 	}
 }
+
+// html is how a proxy refuses.
+func html(status int) meddling {
+	return func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		_, _ = io.Copy(io.Discard, r.Body) // as refuse does
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "<html><h1>"+http.StatusText(status)+"</h1></html>")
+	}
+}

@@ -213,6 +213,25 @@ func TestAWorkerEndsWhenTheFleetHasRecoveredWithoutIt(t *testing.T) {
 	})
 }
 
+// A decline would end the checkpoint for the whole fleet.
+func TestAWorkerDeclinesNothingForALackOfPlacesOrForAProxysPage(t *testing.T) {
+	t.Parallel()
+	each(t, func(t leg) {
+		server := checkpointtest.Start(t)
+		between := meddle(t.T, server, map[string][]meddling{uploads: {
+			refuse(http.StatusTooManyRequests, "too_many_requests", "The job has its share."), html(http.StatusRequestEntityTooLarge),
+			html(http.StatusBadGateway), html(http.StatusGatewayTimeout), drop,
+		}})
+		t.start(between.URL, awkward)
+		if got := server.Ended(server.Trigger(awkward).ID); got.Status != "completed" {
+			t.Errorf("the checkpoint ended as %+v", got)
+		}
+		if left := between.left(); left != "" {
+			t.Errorf("the worker did not send %s", left)
+		}
+	})
+}
+
 func TestAWorkerIsNotFooledByA404ThatIsNotTheServers(t *testing.T) {
 	t.Parallel()
 	each(t, func(t leg) {

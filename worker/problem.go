@@ -111,6 +111,13 @@ func transient(err error) bool {
 	return p.Status >= http.StatusInternalServerError
 }
 
+// foreign tells a refusal that is not checkpointd's, such as a proxy's page that a body is too large: it has no word
+// about the checkpoint.
+func foreign(err error) bool {
+	p, is := errors.AsType[*Problem](err)
+	return is && p.Code == ""
+}
+
 // retryAfterMax keeps a worker from sleeping for an hour because a proxy said so.
 const retryAfterMax = 30 * time.Second
 

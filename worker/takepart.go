@@ -100,7 +100,7 @@ func (r *run) handIn(ctx context.Context, c *cut, entries Entries) error {
 		case isAny(err, CodeTaskNotExpected):
 			r.ledger.exclude(c)
 			return nil
-		case !transient(err):
+		case !transient(err) && !foreign(err):
 			return r.decline(ctx, c, err, sent)
 		}
 		sent = true

@@ -121,11 +121,16 @@ public class Worker {
                 // not there, broken off in the middle, or a proxy's page and no JSON
             }
             int status = answer == null ? 503 : answer.statusCode();
-            if (status >= 400 && (status < 500 || status == 507))
+            var form = answer == null ? "" : answer.headers().firstValue("Content-Type").orElse("");
+            // A page of a proxy has no word about the checkpoint, and 429 asks to wait.
+            if (form.contains("problem+json") && status != 429 && (status < 500 || status == 507))
                 throw new Refused((Map<String, Object>) Json.read(answer.body()));
             System.err.println(method + " " + path + ": " + (answer == null ? "no answer" : status) + ", trying again");
             var seconds = answer == null ? "" : answer.headers().firstValue("Retry-After").orElse("");
             Thread.sleep(seconds.matches("[1-9][0-9]?") ? 1000 * Long.parseLong(seconds) : 200);
+            // It may be over, perhaps by what was sent.
+            if (method.equals("PUT") && !"pending".equals(call("GET", path.replaceAll("/tasks/.*", ""), List.of()).get(0).get("status")))
+                return List.of();
         }
     }
 

@@ -26,9 +26,13 @@ async function call(method, path, lines, media = 'application/json') {
       text = await answer.text()
       if (answer.ok) return text.split('\n').filter(Boolean).map((line) => JSON.parse(line))
     } catch {} // not there, broken off in the middle, or a proxy's page and no JSON
-    if (answer?.status >= 400 && (answer.status < 500 || answer.status === 507)) throw new Refused(JSON.parse(text))
+    const ours = answer?.headers.get('Content-Type')?.includes('problem+json') // and not the page of a proxy
+    if (ours && text && answer.status !== 429 && (answer.status < 500 || answer.status === 507)) throw new Refused(JSON.parse(text))
     console.error(`${method} ${path}: ${answer?.status ?? 'no answer'}, trying again`)
     await pause(retryAfter || 200)
+    if (method !== 'PUT') continue
+    const [checkpoint] = await call('GET', path.split('/tasks/')[0])
+    if (checkpoint.status !== 'pending') return [] // it is over, perhaps by what was sent
   }
 }
 

@@ -16,15 +16,18 @@ def call(method, path, lines=(), media="application/json"):
             with request.urlopen(sent, timeout=90) as answer:
                 return [json.loads(line) for line in answer.read().splitlines()]
         except (OSError, http.client.HTTPException, ValueError) as why:  # refused, not there, broken off, or no JSON
-            if getattr(why, "code", 503) in (*range(400, 500), 507):
-                problem = json.load(why)
+            head = getattr(why, "headers", {})
+            if getattr(why, "code", 503) in (*range(400, 429), *range(430, 500), 507) and "problem+json" in head.get("Content-Type", ""):
+                problem = json.load(why)  # of the server itself, and not a proxy's page
                 if problem["code"].startswith("stale_"):  # the fleet has recovered without this worker, or a later life is about
                     sys.exit(problem["detail"])
                 if problem["code"].startswith(("no_completed_checkpoint", "task_not_in_checkpoint", "ack_conflict", "checkpoint_")):
                     return []  # no part to come back to yet, a part that is there already, or a checkpoint that has ended
                 raise ValueError(problem["detail"])
             print(f"{method} {path}: {why}, trying again", file=sys.stderr)
-        time.sleep(0.2)
+            time.sleep(float(head.get("Retry-After", 0.2)))
+        if method == "PUT" and [*call("GET", path.split("/tasks/")[0]), {}][0].get("status") != "pending":
+            return []  # the checkpoint is over, perhaps by what was sent
 
 
 life = {"epoch": call("GET", "/jobs/default")[0]["status"]["epoch"], **{"attempt": int(count) for count in sys.argv[3:]}}
