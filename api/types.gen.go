@@ -2214,6 +2214,8 @@ type ListCheckpointsParams struct {
 	NotAckedBy *TaskName `form:"notAckedBy,omitempty" json:"notAckedBy,omitempty"`
 
 	// Wait How many seconds to wait for something to answer. The end of the wait changes nothing but the time of the answer.
+	// More than 50 are 50, since common proxies break a request off after 60 seconds without a byte, unless the client
+	// says that nothing on its way does: `Prefer: wait=60` (RFC 7240).
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
@@ -2226,6 +2228,8 @@ type TriggerCheckpointParams struct {
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
 
 	// Wait How many seconds to wait for something to answer. The end of the wait changes nothing but the time of the answer.
+	// More than 50 are 50, since common proxies break a request off after 60 seconds without a byte, unless the client
+	// says that nothing on its way does: `Prefer: wait=60` (RFC 7240).
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 
 	// IdempotencyKey Makes the call repeatable for at least 24 hours; 1 to 255 visible ASCII characters, per job and verb.
@@ -2250,6 +2254,8 @@ type GetLatestCheckpointParams struct {
 	After *Counter `form:"after,omitempty" json:"after,omitempty"`
 
 	// Wait How many seconds to wait for something to answer. The end of the wait changes nothing but the time of the answer.
+	// More than 50 are 50, since common proxies break a request off after 60 seconds without a byte, unless the client
+	// says that nothing on its way does: `Prefer: wait=60` (RFC 7240).
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 
 	// IfNoneMatch A read answers 304 when the resource has one of these entity tags; a write with `*` acts only when the
@@ -2367,6 +2373,8 @@ type GetCheckpointParams struct {
 	Job *Job `form:"job,omitempty" json:"job,omitempty"`
 
 	// Wait How many seconds to wait for something to answer. The end of the wait changes nothing but the time of the answer.
+	// More than 50 are 50, since common proxies break a request off after 60 seconds without a byte, unless the client
+	// says that nothing on its way does: `Prefer: wait=60` (RFC 7240).
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 
 	// Until What `wait` waits for.
