@@ -23,14 +23,14 @@ type commandLine struct {
 }
 
 func main() {
-	commands := map[string]func(args []string) int{"selftest": selftest.Main, "import": importMain, "token": tokenMain}
+	commands := map[string]func(args []string) int{"selftest": selftest.Main, "adopt": adoptMain, "token": tokenMain}
 	if len(os.Args) > 1 && commands[os.Args[1]] != nil { // with flags of its own
 		os.Exit(commands[os.Args[1]](os.Args[2:]))
 	}
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" // seconds would be too coarse to follow deadlines
 	var cli commandLine
 	kong.Parse(&cli, kong.Name("checkpointd"), kong.DefaultEnvars("CHECKPOINTD"), kong.Vars{"version": server.Version()},
-		kong.Description("Coordinates checkpoints of stream workers over HTTP. To test a worker: checkpointd selftest --help. To adopt checkpoints of redis-streaming: checkpointd import --help. To make a token: checkpointd token --help"))
+		kong.Description("Coordinates checkpoints of stream workers over HTTP. To test a worker: checkpointd selftest --help. To adopt checkpoints of redis-streaming: checkpointd adopt --help. To make a token: checkpointd token --help"))
 	if err := run(&cli); err != nil {
 		fmt.Fprintln(os.Stderr, "checkpointd:", err)
 		os.Exit(1)

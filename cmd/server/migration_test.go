@@ -93,20 +93,20 @@ func TestMovingAJobWorksAsPrinted(t *testing.T) {
 		"127.0.0.1:8080": from, "127.0.0.1:9090": into,
 		"orders.ndjson": filepath.Join(folder, "orders.ndjson"), "imported.json": filepath.Join(folder, "imported.json"),
 		// Each call gets a line break for the comparison of what it prints, which a file must not get.
-		"curl -s": "command curl -s",
+		"curl -sS": "command curl -sS",
 	})
 }
 
 func TestImportSaysWhatIsWrongWithItsFlags(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"name their Redis with --redis":  {"import"},
-		"must begin with redis://":       {"import", "--redis", "127.0.0.1"},
-		"--take-over":                    {"import", "--help"},
-		"store_unavailable":              {"import", "--redis", "redis://127.0.0.1:1"},
+		"name their Redis with --redis":  {"adopt"},
+		"must begin with redis://":       {"adopt", "--redis", "127.0.0.1"},
+		"--take-over":                    {"adopt", "--help"},
+		"store_unavailable":              {"adopt", "--redis", "redis://127.0.0.1:1"},
 		"--adopt needs --redis":          {"--adopt"},
-		"checkpointd import --help":      {"--help"},
-		"unexpected argument everything": {"import", "everything"},
+		"checkpointd adopt --help":       {"--help"},
+		"unexpected argument everything": {"adopt", "everything"},
 	} {
 		command := exec.CommandContext(t.Context(), os.Args[0], args...)
 		command.Env = append(os.Environ(), asMain+"=1")

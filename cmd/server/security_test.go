@@ -63,8 +63,8 @@ func TestHelpAndComplaintsDoNotShowSecrets(t *testing.T) {
 		{"--redis", "redis://user:" + secret + "@127.0.0.1:1/x?protocol=" + secret},
 		{"--redis", "redis://user:" + secret + "@127.0.0.1:1", "--listen", "nowhere"},
 		{"--healthcheck", "--listen", "127.0.0.1:1"},
-		{"import", "--help"},
-		{"import"},
+		{"adopt", "--help"},
+		{"adopt"},
 	} {
 		command := exec.CommandContext(t.Context(), os.Args[0], args...)
 		command.Env = append(os.Environ(), asMain+"=1")

@@ -62,9 +62,9 @@ func levelOf(outcome redisstore.Outcome) zerolog.Level {
 	return zerolog.InfoLevel
 }
 
-// Import adopts the records of the library redis-streaming in the Redis of the configuration, and
+// Adopt adopts the records of the library redis-streaming in the Redis of the configuration, and
 // writes what became of each to out, one JSON object a line. With takeOver its own records go.
-func Import(ctx context.Context, config Config, takeOver bool, out io.Writer) (summary string, err error) {
+func Adopt(ctx context.Context, config Config, takeOver bool, out io.Writer) (summary string, err error) {
 	if config.Redis == "" {
 		return "", errNoRedis
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -56,6 +57,9 @@ func onPort(dir string) func(port int) []string {
 }
 
 func (p plan) start() (*child, error) {
+	if os.Getenv(envURL) == leftOut {
+		return nil, errLeftOut
+	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, fmt.Errorf("find redis-server: %w", err)
 	}

@@ -16,18 +16,21 @@
 //
 //	func TestMain(m *testing.M) { redistest.Main(m) }
 //
-// Without any Redis tests are skipped, except where CI=true: there they fail, since a
-// run that reached no Redis has not tested the store.
+// Without any Redis the tests that need one are skipped and [Main] fails the package, since
+// "ok" beside a hundred skipped tests would not be seen. CHECKPOINTD_TEST_REDIS=none says that
+// Redis is left out on purpose; then the package passes. Where CI=true each of these tests fails.
 package redistest
 
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +44,9 @@ const (
 	envImage  = "CHECKPOINTD_TEST_REDIS_IMAGE"
 	envReport = "CHECKPOINTD_TEST_REPORT"
 )
+
+// leftOut in place of an address leaves Redis out on purpose.
+const leftOut = "none"
 
 // Options of a server.
 type Options struct {
@@ -148,6 +154,7 @@ func unavailable(t testing.TB, err error) {
 	if os.Getenv("CI") == "true" {
 		t.Fatalf("no Redis for the tests: %v", err)
 	}
+	withoutRedis.Add(1)
 	t.Skipf("no Redis for the tests: %v; install redis-server, or set %s", err, envURL)
 }
 
@@ -163,13 +170,21 @@ var (
 	handed   bool
 )
 
-// Main runs the tests of a package, ends what they share, and exits.
+// withoutRedis counts the tests that found no Redis.
+var withoutRedis atomic.Int64
+
+// Main runs the tests of a package, ends what they share, and exits: with an error, too, where
+// tests found no Redis and nobody has said that it is left out.
 func Main(m *testing.M) {
 	mu.Lock()
 	handed = true
 	mu.Unlock()
 	code := m.Run()
 	finishAll()
+	if n := withoutRedis.Load(); n > 0 && code == 0 && os.Getenv(envURL) != leftOut {
+		fmt.Fprintf(os.Stderr, "THE REDIS LEG WAS NOT RUN: %d tests found no Redis. Install redis-server, or name one in %s; %s=%s leaves them out.\n", n, envURL, envURL, leftOut)
+		code = 1
+	}
 	os.Exit(code)
 }
 
@@ -194,8 +209,12 @@ func atEnd(finish func()) error {
 	return nil
 }
 
+var errLeftOut = errors.New("Redis is left out")
+
 func findShared() (string, error) {
-	if url := os.Getenv(envURL); url != "" {
+	if url := os.Getenv(envURL); url == leftOut {
+		return "", errLeftOut
+	} else if url != "" {
 		return url, reached(url, envURL, "")
 	}
 	if image := os.Getenv(envImage); image != "" {
