@@ -32,8 +32,8 @@ func sizeOf(v reflect.Value) int {
 		return sizeOf(v.Elem())
 	case reflect.Struct:
 		sum := 0
-		for i := range v.NumField() {
-			sum += sizeOf(v.Field(i))
+		for _, field := range v.Fields() {
+			sum += sizeOf(field)
 		}
 		return sum
 	case reflect.Slice, reflect.Array:

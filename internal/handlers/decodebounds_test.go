@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -50,7 +51,7 @@ func TestDecodingEndsAtTheFirstItemThatIsWrongOrTooMany(t *testing.T) {
 		{"a task without a name", `{"tasks":["a",""` + nonsense, &api.JobSettings{}, coordinator.CodeInvalidRequest, "/tasks/1"},
 	} {
 		err := handlers.DecodeStrict([]byte(c.body), c.into)
-		refusal, is := err.(*coordinator.Error)
+		refusal, is := errors.AsType[*coordinator.Error](err)
 		if !is || refusal.Code != c.code {
 			t.Errorf("%s: %v, want %s", c.name, err, c.code)
 			continue

@@ -150,7 +150,7 @@ func (s *server) keepAnswer(e *exchange, response any) error {
 	}
 	err := s.takeBuffered(e, int64(size))
 	if err != nil && e.request.Method != http.MethodGet && e.request.Method != http.MethodHead {
-		return nil //nolint:nilerr // It has happened, and its answer is no longer than what was sent and is counted, or nearly.
+		return nil // It has happened, and its answer is no longer than what was sent and is counted, or nearly.
 	}
 	return err
 }

@@ -111,7 +111,7 @@ func TestAStreamEndsWhenTheAuthorityOfItsClientCertificateIsRemoved(t *testing.T
 		t.Cleanup(func() { response.Body.Close() })
 		return response
 	}
-	streams := open("/events")
+	streams := open("/events") //nolint:bodyclose // open closes it when the test ends.
 	if streams.StatusCode != http.StatusOK {
 		t.Fatal(streams.Status)
 	}

@@ -65,7 +65,10 @@ func New(config Config, logOutput io.Writer) (*Server, error) {
 	}
 	metrics := newMetrics(config.MetricsJobs)
 	observer := &observer{log: log, metrics: metrics}
-	s := &Server{config: config, log: log, metrics: metrics, connections: newConnections(config.MaxConnections, metrics), lookAgain: lookAgain, failed: make(chan struct{}), drained: make(chan struct{})}
+	s := &Server{
+		config: config, log: log, metrics: metrics, connections: newConnections(config.MaxConnections, metrics),
+		lookAgain: lookAgain, failed: make(chan struct{}), drained: make(chan struct{}),
+	}
 	if err := s.openDoors(); err != nil {
 		return nil, err
 	}
