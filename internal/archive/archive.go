@@ -100,6 +100,8 @@ type lines struct {
 	offset int64
 	line   int64
 	memory memory
+	// head is the first line, which bounds the others.
+	head *coordinator.ExportedJob
 	// sum hashes all lines but the last one; nil does not.
 	sum hash.Hash
 }
@@ -245,12 +247,8 @@ func (l *lines) checkRecord(r *coordinator.ExportedCheckpoint) error {
 		r.Missing > coordinator.MaxTasks || r.Missing > 0 && !r.NamedTasks {
 		return l.wrongBefore("A number of the checkpoint is out of its range.")
 	}
-	size := len(r.Description)
-	for name, value := range r.Labels {
-		size = max(size, len(name), len(value))
-	}
-	if size > coordinator.MaxDescriptionBytes || len(r.Labels) > coordinator.MaxLabels {
-		return l.wrongBefore("The labels or the description are longer than they may be.")
+	if err := r.Check(l.head); err != nil {
+		return l.wrongBefore("%v.", err)
 	}
 	s := r.Snapshot
 	switch {

@@ -25,7 +25,7 @@ func Read(body io.Reader, maxPart int64, tempDir string, ask func(bytes int) err
 	_ = os.Remove(file.Name())
 	a := &Archive{file: file, attempts: map[string]int64{}}
 	source := &kept{from: body, in: file}
-	c := &check{archive: a, lines: &lines{from: bufio.NewReaderSize(source, pieceBytes), memory: memory{ask: ask}}, maxPart: maxPart, tempDir: tempDir}
+	c := &check{archive: a, lines: &lines{from: bufio.NewReaderSize(source, pieceBytes), memory: memory{ask: ask}, head: &a.job}, maxPart: maxPart, tempDir: tempDir}
 	c.sum = sha256.New()
 	err = c.all()
 	if source.err != nil {
@@ -93,7 +93,7 @@ func (m *memory) need(bytes int) error {
 // from reads the file from a place on.
 func (a *Archive) from(place int64) *lines {
 	const toTheEnd = 1 << 62
-	return &lines{from: bufio.NewReaderSize(io.NewSectionReader(a.file, place, toTheEnd), pieceBytes), offset: place}
+	return &lines{from: bufio.NewReaderSize(io.NewSectionReader(a.file, place, toTheEnd), pieceBytes), offset: place, head: &a.job}
 }
 
 // check goes once over an export.
@@ -157,13 +157,8 @@ func (c *check) head(text []byte) error {
 	if job.Type != "job" {
 		return c.wrongBefore("The first line should be that of the job.")
 	}
-	for _, counter := range []struct {
-		name  string
-		value int64
-	}{{"nextCheckpointId", job.NextID}, {"epoch", job.Epoch}} {
-		if counter.value < 0 || counter.value > coordinator.MaxTakenCounter {
-			return c.wrongBefore("%s is %d; it must be between 0 and %d.", counter.name, counter.value, coordinator.MaxTakenCounter)
-		}
+	if err := job.Check(); err != nil {
+		return c.wrongBefore("%v.", err)
 	}
 	return nil
 }

@@ -32,6 +32,12 @@ func record(snapshot string) string {
 		`"requiredTaskAcks":2,"namedTasks":true,"acknowledgedTasks":1,"missingTasks":1,"snapshot":` + snapshot + `}`
 }
 
+// failed is the record of a checkpoint that has not completed.
+func failed(status, failure string) string {
+	return `{"type":"checkpoint","checkpointId":7,"epoch":2,"status":` + status + `,"revision":3,"timestamp":1,"start":1,"timeoutMs":60000,"endedAt":2,` +
+		`"requiredTaskAcks":2,"acknowledgedTasks":0,"failure":` + failure + `}`
+}
+
 func sound() []string {
 	manifest := fmt.Sprintf("%s %d 1 -\n%s %d 1 a\n", digest(shared)[7:], len(shared), digest(part)[7:], len(part))
 	snapshot := fmt.Sprintf(`{"version":1,"entries":2,"bytes":%d,"digest":"%s","sharedEntries":1,"sharedBytes":%d,"sharedRevision":1}`,
@@ -113,10 +119,24 @@ func TestWhatIsNotAWholeExportIsRefusedAtItsLine(t *testing.T) {
 		"a negative epoch":                    {altered(0, `"epoch":2`, `"epoch":-2`), 1},
 		"a pending checkpoint":                {altered(1, `"completed"`, `"pending"`), 2},
 		"one that failed with a snapshot":     {altered(1, `"completed"`, `"aborted"`), 2},
+		"an epoch above the job's":            {altered(1, `"epoch":2`, `"epoch":3`), 2},
+		"a revision that leaves no room":      {altered(1, `"revision":3`, `"revision":9007199254740991`), 2},
+		"a shared revision without room":      {altered(1, `"sharedRevision":1`, `"sharedRevision":9007199254740991`), 2},
+		"a label without a name":              {altered(1, `"namedTasks":true,`, `"namedTasks":true,"labels":{"":"x"},`), 2},
+		"a label with a long name":            {altered(1, `"namedTasks":true,`, `"namedTasks":true,"labels":{"`+strings.Repeat("x", 4000)+`":"x"},`), 2},
+		"other tasks than were required":      {altered(1, `"requiredTaskAcks":2`, `"requiredTaskAcks":3`), 2},
+		"a reason that nobody gives":          {ended(1, head, failed(`"aborted"`, `{"reason":"sunspots"}`)), 2},
+		"a reason of another status":          {ended(1, head, failed(`"aborted"`, `{"reason":"expired"}`)), 2},
+		"a NUL in the task that declined":     {ended(1, head, failed(`"aborted"`, `{"reason":"declined","taskId":"a\u0000"}`)), 2},
+		"a task that nobody declined for":     {ended(1, head, failed(`"aborted"`, `{"reason":"aborted","taskId":"a"}`)), 2},
+		"a message of 900 kB":                 {ended(1, head, failed(`"aborted"`, `{"reason":"aborted","message":"`+strings.Repeat("x", 900_000)+`"}`)), 2},
+		"a job that no job is called":         {altered(0, `"orders"`, `"../orders"`), 1},
+		"settings that no PUT takes":          {altered(0, `"epoch":2`, `"epoch":2,"settings":{"maxConcurrentCheckpoints":0}`), 1},
+		"a NUL in a task of the settings":     {altered(0, `"epoch":2`, `"epoch":2,"settings":{"tasks":["a\u0000"]}`), 1},
 		"an id out of range":                  {altered(1, `"checkpointId":7`, `"checkpointId":9007199254740992`), 2},
 		"nobody required":                     {altered(1, `"requiredTaskAcks":2`, `"requiredTaskAcks":0`), 2},
 		"missing tasks that nobody named":     {altered(1, `"namedTasks":true,`, ``), 2},
-		"a task too many":                     {altered(1, `"missingTasks":1`, `"missingTasks":2`), 5},
+		"a task too many":                     {altered(1, `"missingTasks":1`, `"missingTasks":2`), 2},
 		"a missing one that has acknowledged": {altered(3, `"missing"`, `"acknowledged"`), 4},
 		"tasks that are not in order":         {altered(3, `"b"`, `"A"`), 4},
 		"a name that no task has":             {altered(3, `"b"`, `"."`), 4},

@@ -131,8 +131,9 @@ func (c *Coordinator) OpenExport(ctx context.Context, job string) (*Export, erro
 	return &Export{coordinator: c, state: state, end: ExportedEnd{Type: "end"}}, nil
 }
 
-// Write writes the export. Each checkpoint is whole and as at one moment; one that goes
-// meanwhile is left out. After an error the text has no last line.
+// Write writes the export. It has nothing with an id that its head does not know as given, whatever is triggered
+// meanwhile. Each checkpoint is whole and as at one moment; one that goes meanwhile is left out. After an error the text
+// has no last line.
 func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	e.out = &exportWriter{to: bufio.NewWriterSize(w, 64<<10), sum: sha256.New()}
 	head := ExportedJob{
@@ -141,7 +142,9 @@ func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	if err := e.out.line(head); err != nil {
 		return err
 	}
-	for before := int64(-1); ; {
+	// What was triggered after the head was read is above its next id, and would make the export one that no
+	// import takes.
+	for before := e.state.NextID; before > 0; {
 		page, err := e.coordinator.List(ctx, ListCall{Job: e.state.Job, Before: before, Limit: exportPage})
 		if err != nil {
 			return err

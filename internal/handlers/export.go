@@ -36,6 +36,10 @@ type exportAnswer struct {
 func (a *exportAnswer) VisitExportJobResponse(w http.ResponseWriter) error {
 	defer a.cancel()
 	head := &headedWriter{to: w}
+	if a.exchange.request.Method == http.MethodHead {
+		head.send()
+		return nil
+	}
 	sink := &patientWriter{to: head, control: http.NewResponseController(w), patience: a.server.options.RestoreIdle}
 	err := a.export.Write(a.ctx, sink)
 	switch {
@@ -56,10 +60,15 @@ type headedWriter struct {
 
 // Write passes p on.
 func (w *headedWriter) Write(p []byte) (int, error) {
+	w.send()
+	return w.to.Write(p) //nolint:wrapcheck // The export wraps it.
+}
+
+// send sends the head once.
+func (w *headedWriter) send() {
 	if !w.sent {
 		w.sent = true
 		w.to.Header().Set("Content-Type", mediaNDJSON)
 		w.to.WriteHeader(http.StatusOK)
 	}
-	return w.to.Write(p) //nolint:wrapcheck // The export wraps it.
 }

@@ -101,11 +101,15 @@ func (f *floors) expect(jobs []string) []floor {
 func (s *Store) raise(ctx context.Context, jobs []string, expected []floor, seen []glance) error {
 	for i, job := range jobs {
 		g := &seen[i]
-		if g.err != nil || expected[i].id < g.next && expected[i].epoch <= g.epoch {
+		if g.err != nil {
 			continue
 		}
-		if err := s.register(ctx, job); err != nil {
-			return err
+		if expected[i].id >= g.next || expected[i].epoch > g.epoch {
+			if err := s.register(ctx, job); err != nil {
+				return err
+			}
+		} else if !s.toRebuild(job, g) {
+			continue
 		}
 		r, err := s.run(ctx, raiseFloorScript, reads, job, expected[i].text())
 		if err != nil {
@@ -116,4 +120,14 @@ func (s *Store) raise(ctx context.Context, jobs []string, expected []floor, seen
 		}
 	}
 	return nil
+}
+
+// toRebuild tells whether the counters of a job are to be looked for in what else it has. Without its hash a job would be
+// nobody's until somebody triggers. Of one that nobody has used there is nothing to find, so each process looks once.
+func (s *Store) toRebuild(job string, g *glance) bool {
+	if !g.cut {
+		return false
+	}
+	_, before := s.rebuilt.LoadOrStore(job, true)
+	return !before
 }

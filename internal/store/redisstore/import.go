@@ -2,13 +2,14 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
-var importScript = newScript("import", importPreludes)
+var importScript = newScript("import", append(slices.Clip(importPreludes), "prelude_repeat"))
 
 // Words of import.lua.
 const (

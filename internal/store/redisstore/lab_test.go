@@ -136,6 +136,7 @@ func (l *lab) record(id int64, changed values) {
 	l.do("SADD", jobsKey(l.server.Prefix), l.job)
 	next, _ := l.redis.HGet(context.Background(), l.keys.job(), "next").Int64()
 	l.do("HSET", l.keys.job(), "next", decimal(max(next, id+1)))
+	l.do("HSETNX", l.keys.job(), "epoch", "0")
 	indexes := map[string][]string{
 		"pending": {l.keys.pending()}, "completed": {l.keys.completed(), l.keys.retained()},
 		"expired": {l.keys.ended(), l.keys.remains()}, "aborted": {l.keys.ended(), l.keys.remains()},

@@ -29,6 +29,8 @@ type glance struct {
 	stamp string
 	// known is whether the job ever was there, gone whether it was deleted since.
 	known, gone bool
+	// cut is whether its hash lacks a counter: all of it, where nobody has used the job or the hash was lost.
+	cut bool
 	// next is the job's next id, 0 where the hash has none.
 	next, epoch int64
 	// seq is the number of the newest event.
@@ -132,6 +134,6 @@ func glanceOf(cmd *redis.SliceCmd) glance {
 	newest, _ := parseEventID(event) // one that cannot be read is nobody's floor
 	return glance{
 		stamp: stamp.String(), next: number(0), epoch: number(1), seq: newest.Seq,
-		known: values[0] != nil || values[1] != nil, gone: values[2] == "1",
+		known: values[0] != nil || values[1] != nil, cut: values[0] == nil || values[1] == nil, gone: values[2] == "1",
 	}
 }

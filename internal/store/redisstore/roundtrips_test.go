@@ -170,7 +170,7 @@ func aboutJobs(named func(string) func(l *lossyLab) call) []tripped {
 	sweep := func(ctx context.Context, s *Store) error { return s.Sweep(ctx, coordinator.SweepCall{}) }
 	return []tripped{
 		{"Jobs", "jobs, 999 at which nothing happens", jobs(999, true, list), 3, sent{"smembers": 1, "hmget": 1000, "evalsha": 1}},
-		{"Jobs", "jobs, 999 for the first time", jobs(999, false, list), 13, sent{"smembers": 1, "hmget": 1000, "evalsha": 1001}},
+		{"Jobs", "jobs, 999 for the first time", jobs(999, false, list), 14, sent{"smembers": 1, "hmget": 1000, "evalsha": 1002}},
 		{"Sweep", "sweep of 999 jobs at which nothing happens", jobs(999, true, sweep), 3, sent{"smembers": 1, "hmget": 1000, "evalsha": 1}},
 		{"Sweep", "sweep with something to do in one job", named("a sweep"), 4, sent{"smembers": 1, "hmget": 2, "evalsha": 4}},
 		oneScript("Job", "job", reading(func(ctx context.Context, s *Store, ref coordinator.Ref) error {

@@ -58,6 +58,8 @@ type Store struct {
 	bulks       chan struct{}
 	// leftOut has those that lists left out and the observer was told of, see leaveOut.
 	leftOut sync.Map
+	// rebuilt has the jobs of which this process has looked for lost counters, see raise.
+	rebuilt sync.Map
 }
 
 // A call is given callBudget in all, retries included, and one second more for every

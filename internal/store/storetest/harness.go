@@ -165,6 +165,7 @@ func groups() []group {
 		{"minimal pause", testMinPause},
 		{"forget task", testForgetTask},
 		{"import", testImport},
+		{"export", testExport},
 		{"events", testEvents},
 		{"event log", testEventLog},
 		{"listen", testListen},

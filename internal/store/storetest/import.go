@@ -60,6 +60,20 @@ func testImport(t *testing.T, s suite) {
 		into.wantStatus(pending.ID, coordinator.StatusPending)
 		into.wantIDs("the list", into.list(coordinator.ListCall{}), pending.ID)
 	})
+	s.rule(t, "of what ended uncompleted an import keeps as many as are kept otherwise", func(t *testing.T, r *rig) {
+		r.openImport(30)
+		for id := int64(24); id >= 0; id-- {
+			under := r.beginImport(id)
+			call := under.call(coordinator.ImportFinish)
+			call.Checkpoint = coordinator.Checkpoint{
+				ID: id, Status: coordinator.StatusAborted, RequiredTaskAcks: 1, SnapshotVersion: 1, Revision: 2, EndedAt: 7,
+				Failure: &coordinator.Failure{Reason: coordinator.ReasonAborted},
+			}
+			r.check("finish", r.store.Import(t.Context(), call))
+		}
+		r.sweep() // which is when the embedded store trims
+		equal(t, "how many are there", len(r.list(coordinator.ListCall{Limit: 100})), coordinator.EndedKept)
+	})
 	s.rule(t, "an import that fails leaves nothing", func(t *testing.T, r *rig) {
 		from := r.in("orders")
 		from.fill()

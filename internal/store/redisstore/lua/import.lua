@@ -94,6 +94,10 @@ for i = 14, step == 'finish' and #ARGV or 0, 2 do
   changed[ARGV[i]] = ARGV[i + 1]
 end
 if not rec then
+  local known = step == 'finish' and kept_answer(token)
+  if known then
+    return known
+  end
   local done = step == 'finish' and read_record(id)
   if done and done.status == changed.status and done.token == token then
     return answer('ok', {})
@@ -169,6 +173,12 @@ else
   if not rec.pinned then
     redis.call('ZADD', base .. 'remains', id, id)
   end
+  crowded = true
 end
 events.checkpoint(rec.status, id, rec)
-return answer('ok', {})
+-- Answering may remove it, where newer ones that ended uncompleted came before it.
+local reply = answer('ok', {})
+if removed[id] then
+  keep_answer(token, reply)
+end
+return reply

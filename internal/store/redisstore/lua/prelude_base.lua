@@ -12,8 +12,9 @@
 -- Functions:
 --   integer(n)                   number -> decimal string, never in scientific notation
 --   checkpoint_key(id, part)     key of a checkpoint's auxiliary value ("acks", "parts", …)
---   read_job()                   { next, epoch, gone, known }: gone after its deletion, which leaves
---                                its counters; known where there is something of it
+--   read_job()                   { next, epoch, gone, known, lost }: gone after its deletion, which leaves
+--                                its counters; known where there is something of it; lost where its hash
+--                                lacked a counter, which was then taken from what else is there
 --   find_job()                   the same, or nil where the job does not exist
 --   read_record(id, key, mark)   the fields that decide, or nil where there is no record
 --                                of ours that is whole; absent in prelude.lua says what that means: { key, status, epoch, rev, start, timeout, required, acked,
@@ -54,12 +55,58 @@ local function checkpoint_key(id, part)
   return base .. id .. ':' .. part
 end
 
+-- A job's hash that lacks a counter was lost, or cut by a hand, where the job has checkpoints or a log. Its
+-- counters are above all that these name. What was given and has left no trace is passed over by a wide margin, by
+-- those who give ids and epochs (prelude_floor.lua).
+local function rebuild(job)
+  local top, epoch = -1, 0
+  for _, list in ipairs({ 'index', 'completed', 'pending', 'ended', 'importing' }) do
+    -- The scores of …importing are no ids.
+    local ids = redis.pcall('ZREVRANGE', base .. list, 0, list == 'importing' and -1 or 0)
+    for i = 1, #ids do
+      top = math.max(top, tonumber(ids[i]) or -1)
+    end
+  end
+  job.known = job.known or top >= 0
+  if top >= 0 then
+    local given = redis.pcall('HGET', base .. integer(top), 'epoch')
+    epoch = type(given) == 'string' and tonumber(given) or 0
+    top = math.max(top, tonumber(redis.call('HGET', base .. 'job', 'okid') or '') or -1)
+  end
+  local before = '+'
+  repeat
+    local entries = redis.pcall('XREVRANGE', base .. 'events', before, '-', 'COUNT', 1000)
+    -- A stream of somebody else is no log.
+    if #entries > 0 and entries[1][2][1] ~= 'type' then
+      break
+    end
+    for i = 1, #entries do
+      epoch = math.max(epoch, tonumber(string.match(entries[i][1], '^%d+')))
+      local fields = entries[i][2]
+      for at = 1, #fields, 2 do
+        if fields[at] == 'id' then
+          top = math.max(top, tonumber(fields[at + 1]) or -1)
+        end
+      end
+      before = '(' .. entries[i][1]
+    end
+  until #entries < 1000
+  if before ~= '+' or top >= 0 then
+    job.next, job.epoch, job.lost = math.max(job.next, top + 1), math.max(job.epoch, epoch), true
+  end
+end
+
 local function read_job()
   local field = redis.call('HMGET', base .. 'job', 'next', 'epoch', 'gone')
-  return {
-    next = tonumber(field[1] or '0'), epoch = tonumber(field[2] or '0'), gone = field[3] == '1',
+  local next, epoch = tonumber(field[1] or ''), tonumber(field[2] or '')
+  local job = {
+    next = next or 0, epoch = epoch or 0, gone = field[3] == '1',
     known = default_job or (field[1] or field[2]) and true,
   }
+  if not (next and epoch) then
+    rebuild(job)
+  end
+  return job
 end
 
 local function find_job()

@@ -38,9 +38,14 @@ local events = lazily(function(events)
     if not log then
       local field = redis.call('HMGET', base .. 'job', 'epoch', 'evlast', 'd_events', 'okid', 'fails', 'failing', 's_tolerate', 'd_tolerate',
         'evrun', 'evfloor')
-      local seq = string.match(field[2] or '', '%-(%d+)$')
+      local newest = field[2]
+      if not newest then
+        local entries = redis.pcall('XREVRANGE', base .. 'events', '+', '-', 'COUNT', 1)
+        newest = entries[1] and entries[1][2][1] == 'type' and entries[1][1]
+      end
+      local seq = string.match(newest or '', '%-(%d+)$')
       log = {
-        epoch = tonumber(field[1] or '0'), seq = math.max(tonumber(seq or '0'), tonumber(field[10] or '0')), keep = field[3] or '10000',
+        epoch = tonumber(field[1] or '') or read_job().epoch, seq = math.max(tonumber(seq or '0'), tonumber(field[10] or '0')), keep = field[3] or '10000',
         okid = tonumber(field[4] or '-1'), fails = tonumber(field[5] or '0'), failing = field[6] == '1',
         tolerable = tonumber(field[7] or field[8] or '0'), changes = {}, counts = {},
       }

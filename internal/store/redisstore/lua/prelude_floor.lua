@@ -27,7 +27,7 @@ end
 
 local function first_id(job, floor, stored)
   local id = math.max(job.next, floor.id + 1)
-  if lost(stored, floor.id >= job.next) then
+  if job.lost or lost(stored, floor.id >= job.next) then
     return id + 1000, true
   end
   return id, false
@@ -36,7 +36,7 @@ end
 local function next_epoch(job, floor)
   local stored = redis.call('HGET', base .. 'job', 'eprun')
   local epoch = math.max(job.epoch, floor.epoch) + 1
-  if lost(stored, floor.epoch > job.epoch) then
+  if job.lost or lost(stored, floor.epoch > job.epoch) then
     return epoch + 1000
   end
   return epoch

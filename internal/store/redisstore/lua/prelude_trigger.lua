@@ -20,6 +20,11 @@ end
 
 local function find_place(job, floor)
   local had = redis.call('HMGET', base .. 'job', 'runid', 'ts', 'clock', 'eprun')
+  -- A counter that is behind its own checkpoints was set back.
+  local newest = tonumber(redis.call('ZREVRANGE', base .. 'index', 0, 0)[1] or '-1')
+  if newest >= job.next then
+    job.next, job.lost = newest + 1, true
+  end
   local number, lost = first_id(job, floor, had[1])
   local running = events.running() ~= '' and events.running() or had[1] or ''
   local skipped = 0
@@ -37,7 +42,7 @@ local function find_place(job, floor)
   return {
     id = number, running = running, lost = lost, seq = floor.seq,
     -- The epoch is not given here: should another server than before have lost one, the next recovery finds it.
-    eprun = had[4] or had[1] or running,
+    eprun = job.lost and 'lost' or had[4] or had[1] or running,
     ts = math.max(now, tonumber(had[2] or '0')), clock = math.max(now, tonumber(had[3] or '0')),
   }
 end
