@@ -25,7 +25,8 @@ func Read(body io.Reader, maxPart int64, tempDir string, ask func(bytes int) err
 	_ = os.Remove(file.Name())
 	a := &Archive{file: file, attempts: map[string]int64{}}
 	source := &kept{from: body, in: file}
-	c := &check{archive: a, lines: &lines{from: bufio.NewReaderSize(source, pieceBytes), memory: memory{ask: ask}, head: &a.job}, maxPart: maxPart, tempDir: tempDir}
+	in := &lines{from: bufio.NewReaderSize(source, pieceBytes), memory: memory{ask: ask}, head: &a.job}
+	c := &check{archive: a, lines: in, maxPart: maxPart, tempDir: tempDir}
 	c.sum = sha256.New()
 	err = c.all()
 	if source.err != nil {
