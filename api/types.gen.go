@@ -1156,10 +1156,15 @@ type JobFailure struct {
 	At Timestamp `json:"at"`
 }
 
-// JobList Every job, by name.
+// JobList A page of the jobs, by name.
 type JobList struct {
-	// Jobs Every job, without the names of its tasks.
+	// Jobs Each without the names of its tasks.
 	Jobs []JobState `json:"jobs"`
+
+	// Next The `after` of the next page, if there is one.
+	//
+	// Example: orders
+	Next *string `json:"next,omitempty"`
 }
 
 // JobSettings The settings of a job. What is left out the server says; a trigger may say otherwise for its own checkpoint.
@@ -1529,7 +1534,7 @@ type Readiness struct {
 	// Warnings What an operator should change about the store.
 	Warnings []Warning `json:"warnings"`
 
-	// Jobs How each job fares; with `verbose` only.
+	// Jobs How the first 1000 jobs fare, by name; with `verbose` only. `GET /jobs` has all of them, page by page.
 	Jobs []ReadyJob `json:"jobs,omitempty"`
 }
 
@@ -2621,6 +2626,15 @@ type StreamEventsParams struct {
 
 	// LastEventIDHeader The last event that the client has.
 	LastEventIDHeader *EventID `json:"Last-Event-ID,omitempty"`
+}
+
+// ListJobsParams defines parameters for ListJobs.
+type ListJobsParams struct {
+	// After Only jobs whose name comes after this one, in byte order; the `next` of the page before.
+	After *string `form:"after,omitempty" json:"after,omitempty"`
+
+	// Limit The most jobs to list.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // DeleteJobParams defines parameters for DeleteJob.

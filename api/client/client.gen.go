@@ -753,10 +753,11 @@ type ClientInterface interface {
 
 	// ListJobs List the jobs
 	//
-	// Every job by name, `default` always among them, without the names of their tasks.
+	// A page of the jobs by name, `default` always among all of them, without the names of their tasks. `next`, where there is one, is
+	// the `after` of the next page; a page of large descriptions may end before `limit`.
 	//
 	// Corresponds with GET /jobs (the `ListJobs` operationId).
-	ListJobs(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ListJobs(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteJob Delete a job
 	//
@@ -2084,11 +2085,12 @@ func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (
 
 // ListJobs List the jobs
 //
-// Every job by name, `default` always among them, without the names of their tasks.
+// A page of the jobs by name, `default` always among all of them, without the names of their tasks. `next`, where there is one, is
+// the `after` of the next page; a page of large descriptions may end before `limit`.
 //
 // Corresponds with GET /jobs (the `ListJobs` operationId).
-func (c *Client) ListJobs(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListJobsRequest(c.Server)
+func (c *Client) ListJobs(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListJobsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5565,7 +5567,7 @@ func NewGetHealthRequest(server string) (*http.Request, error) {
 }
 
 // NewListJobsRequest constructs an http.Request for the ListJobs method
-func NewListJobsRequest(server string) (*http.Request, error) {
+func NewListJobsRequest(server string, params *ListJobsParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -5581,6 +5583,45 @@ func NewListJobsRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -6872,12 +6913,13 @@ type ClientWithResponsesInterface interface {
 
 	// ListJobsWithResponse List the jobs
 	//
-	// Every job by name, `default` always among them, without the names of their tasks.
+	// A page of the jobs by name, `default` always among all of them, without the names of their tasks. `next`, where there is one, is
+	// the `after` of the next page; a page of large descriptions may end before `limit`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /jobs (the `ListJobs` operationId).
-	ListJobsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListJobsResponse, error)
+	ListJobsWithResponse(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*ListJobsResponse, error)
 
 	// DeleteJobWithResponse Delete a job
 	//
@@ -15051,13 +15093,14 @@ func (c *ClientWithResponses) GetHealthWithResponse(ctx context.Context, reqEdit
 
 // ListJobsWithResponse List the jobs
 //
-// Every job by name, `default` always among them, without the names of their tasks.
+// A page of the jobs by name, `default` always among all of them, without the names of their tasks. `next`, where there is one, is
+// the `after` of the next page; a page of large descriptions may end before `limit`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /jobs (the `ListJobs` operationId).
-func (c *ClientWithResponses) ListJobsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListJobsResponse, error) {
-	rsp, err := c.ListJobs(ctx, reqEditors...)
+func (c *ClientWithResponses) ListJobsWithResponse(ctx context.Context, params *ListJobsParams, reqEditors ...RequestEditorFn) (*ListJobsResponse, error) {
+	rsp, err := c.ListJobs(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}

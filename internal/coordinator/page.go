@@ -40,3 +40,12 @@ func (c *Checkpoint) Size() int {
 
 // Size is about how many bytes a task has in an answer.
 func (t *TaskState) Size() int { return fixedSize + len(t.TaskID) }
+
+// Size is about how many bytes a job has in an answer.
+func (j *JobState) Size() int {
+	size := 3*fixedSize + len(j.Job) + len(j.Settings.Description)
+	if j.LastFailure != nil {
+		size += len(j.LastFailure.TaskID) + len(j.LastFailure.Message)
+	}
+	return size
+}

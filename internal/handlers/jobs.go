@@ -8,16 +8,31 @@ import (
 	"github.com/checkpointd/checkpointd/internal/coordinator"
 )
 
-// ListJobs reads every job.
-func (s *server) ListJobs(ctx context.Context, _ api.ListJobsRequestObject) (api.ListJobsResponseObject, error) {
+// ListJobs reads a page of the jobs.
+func (s *server) ListJobs(ctx context.Context, request api.ListJobsRequestObject) (api.ListJobsResponseObject, error) {
+	const pageOfJobs = 100
+	after, page := valueOr(request.Params.After, ""), coordinator.Page{Limit: valueOr(request.Params.Limit, pageOfJobs)}
+	if page.Limit < 1 || page.Limit > coordinator.MaxListLimit {
+		return nil, invalidParameter("limit", parameterForms["limit"])
+	}
+	if request.Params.After != nil && coordinator.CheckJob(after) != nil {
+		return nil, invalidParameter("after", parameterForms["job"])
+	}
 	jobs, err := s.coordinator.Jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	jobs = jobsFor(ctx, jobs)
-	out := api.ListJobs200JSONResponse{Jobs: make([]api.JobState, len(jobs))}
+	out := api.ListJobs200JSONResponse{Jobs: []api.JobState{}}
 	for i := range jobs {
-		out.Jobs[i] = jobStateOf(&jobs[i], s.coordinator.Settings())
+		if jobs[i].Job <= after {
+			continue
+		}
+		if !page.Takes(jobs[i].Size()) {
+			out.Next = &out.Jobs[len(out.Jobs)-1].Job
+			break
+		}
+		out.Jobs = append(out.Jobs, jobStateOf(&jobs[i], s.coordinator.Settings()))
 	}
 	return out, nil
 }

@@ -1,7 +1,9 @@
 package handlers_test
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -297,5 +299,45 @@ func TestOfManyWhoPatchOneJobAllSucceedAndNoChangeIsLost(t *testing.T) {
 		if !strings.Contains(body, field) {
 			t.Errorf("the change %s is lost:\n%s", field, body)
 		}
+	}
+}
+
+func TestJobsAreListedPageByPage(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	large := strings.Repeat("x", coordinator.MaxDescriptionBytes)
+	const jobs = 300
+	for i := range jobs {
+		f.do("PUT", fmt.Sprintf("/jobs/job-%03d", i), `{"description":"`+large+`"}`).want(http.StatusCreated)
+	}
+	for _, limit := range []string{"", "limit=7&", "limit=1000&"} {
+		var names []string
+		pages, next := 0, ""
+		for ok := true; ok; ok = next != "" {
+			query := "/jobs?" + limit
+			if next != "" {
+				query += "after=" + next
+			}
+			var page api.JobList
+			answered := f.do("GET", strings.TrimRight(query, "?&"), "").want(http.StatusOK)
+			answered.into(&page)
+			for _, job := range page.Jobs {
+				names = append(names, job.Job)
+			}
+			pages++
+			next = ""
+			if page.Next != nil {
+				next = *page.Next
+			}
+		}
+		if len(names) != jobs+1 || !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) {
+			t.Errorf("with %q the pages have %d jobs of %d, in order: %v", limit, len(names), jobs+1, slices.IsSorted(names))
+		}
+		if pages < 2 { // 1.2 MB of descriptions are no page
+			t.Errorf("with %q everything is one page", limit)
+		}
+	}
+	for _, wrong := range []string{"limit=0", "limit=1001", "after=", "after=a/b", "before=x"} {
+		f.do("GET", "/jobs?"+wrong, "").refused(coordinator.CodeInvalidParameter)
 	}
 }

@@ -53,7 +53,8 @@ func (s *server) GetReadiness(ctx context.Context, request api.GetReadinessReque
 		if err != nil {
 			return nil, notReady(err)
 		}
-		answer.Jobs = readyJobsOf(jobsFor(ctx, jobs), s.coordinator.Settings())
+		jobs = jobsFor(ctx, jobs)
+		answer.Jobs = readyJobsOf(jobs[:min(len(jobs), coordinator.MaxListLimit)], s.coordinator.Settings())
 	}
 	return answer, nil
 }

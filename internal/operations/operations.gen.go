@@ -409,6 +409,10 @@ var table = [...]*Operation{
 		Name: "ListJobs", Method: "GET", Path: "/jobs",
 		Role: "read", Class: "list",
 		Produces: []string{"application/json"},
+		Query: []Parameter{
+			{Name: "after", Type: Text},
+			{Name: "limit", Type: Integer, Minimum: 1, Maximum: 1000},
+		},
 	},
 	{
 		Name: "DeleteJob", Method: "DELETE", Path: "/jobs/{job}",
