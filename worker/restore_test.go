@@ -273,12 +273,8 @@ func TestAWorkerStopsWhereItsCheckpointWasCompletedByForceWithoutIt(t *testing.T
 	takesPart(t, server, first, 1)
 	life.stop()
 	forced := server.Trigger("task-1", "task-2")
-	response, err := http.Post(fmt.Sprintf("%s/checkpoints/%d/complete?force=true", server.URL, forced.ID), "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	err = newCounter(t, server, "task-1").Run(t.Context())
+	send(t, server, http.MethodPost, fmt.Sprintf("/checkpoints/%d/complete?force=true", forced.ID), "{}")
+	err := newCounter(t, server, "task-1").Run(t.Context())
 	if !errors.Is(err, worker.CodeTaskAbsent) || !strings.Contains(err.Error(), "completed by force") {
 		t.Errorf("the worker ended with %v", err)
 	}

@@ -30,7 +30,8 @@ func (c *Coordinator) PatchJob(ctx context.Context, job string, patch JobPatch, 
 	}
 	result, err := call(c, "put_job", func() (PutJobResult, error) {
 		return c.store.PutJob(ctx, PutJobCall{
-			Job: job, Patch: &patch, If: Precondition{IfMatch: tags}, By: byOf(ctx), Defaults: c.settings, Jitter: rand.Float64(), //nolint:gosec // It only spreads load.
+			Job: job, Patch: &patch, If: Precondition{IfMatch: tags}, By: byOf(ctx), Defaults: c.settings,
+			Jitter: rand.Float64(), //nolint:gosec // It only spreads load.
 		})
 	})
 	if err == nil {

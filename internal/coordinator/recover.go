@@ -36,7 +36,9 @@ func (c *Coordinator) Recover(ctx context.Context, request RecoverRequest) (Reco
 		return RecoverResult{}, err
 	}
 	result, err := call(c, "recover", func() (RecoverResult, error) {
-		return c.store.Recover(ctx, RecoverCall{Job: request.Job, CheckpointID: request.CheckpointID, LeaseMs: c.pace.RecoverLease.Milliseconds(), By: byOf(ctx), Idempotency: idempotency})
+		return c.store.Recover(ctx, RecoverCall{
+			Job: request.Job, CheckpointID: request.CheckpointID, LeaseMs: c.pace.RecoverLease.Milliseconds(), By: byOf(ctx), Idempotency: idempotency,
+		})
 	})
 	if err != nil {
 		return result, err

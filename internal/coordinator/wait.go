@@ -70,11 +70,11 @@ func apart(f func() (bool, error)) (done bool, err error) {
 // matters tells whether anything behind place matters; what is not known may.
 func (s *stretch) matters(place EventID, matters func(*Event) bool) bool {
 	events, reached := s.after(place)
-	any := !reached || s.lost != nil
+	found := !reached || s.lost != nil
 	for i := range events { // all of them: a waiter may note what it hears
-		any = matters(events[i]) || any
+		found = matters(events[i]) || found
 	}
-	return any
+	return found
 }
 
 // AwaitList is List that waits for a page that is not empty; when the wait is over it

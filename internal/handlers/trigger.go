@@ -44,7 +44,7 @@ func (s *server) awaitEnd(ctx context.Context, checkpoint *coordinator.Checkpoin
 	case err == nil:
 		*checkpoint = ended.Checkpoint
 	case code == coordinator.CodeCheckpointDeleted || code == coordinator.CodeJobNotFound:
-		return err //nolint:wrapcheck // It is a refusal.
+		return err
 	}
 	return nil
 }

@@ -209,7 +209,7 @@ func atEnd(finish func()) error {
 	return nil
 }
 
-var errLeftOut = errors.New("Redis is left out")
+var errLeftOut = errors.New("no Redis is asked for")
 
 func findShared() (string, error) {
 	if url := os.Getenv(envURL); url == leftOut {
