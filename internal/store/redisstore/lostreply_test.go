@@ -282,6 +282,9 @@ func (s *stranded) check() {
 	case !errors.Is(s.got.err, context.DeadlineExceeded):
 		s.refused(s.got.err, coordinator.CodeStoreUnavailable)
 	}
+	if len(s.got.commands) <= s.at {
+		s.Fatalf("%d commands were sent, want the fault at command %d", len(s.got.commands), s.at+1)
+	}
 	first, last := s.got.commands[s.at], s.got.commands[len(s.got.commands)-1]
 	if within := last.until.Sub(first.since); s.soon() && (within <= 0 || within > 2*time.Second) {
 		s.Errorf("the last attempt could have taken until %v after the first, want two seconds at most", within)
