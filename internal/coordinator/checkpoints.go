@@ -120,7 +120,7 @@ func (c *Coordinator) Abort(ctx context.Context, abort AbortCall) (Checkpoint, e
 	if abort.Epoch != nil {
 		f.body("/epoch", CheckCounter(*abort.Epoch))
 	}
-	f.body("/reason", atMost(abort.Message, MaxReasonBytes))
+	f.body("/reason", atMost(abort.Message, "reasonBytes", MaxReasonBytes))
 	if err := f.err(); err != nil {
 		return Checkpoint{}, err
 	}
@@ -153,7 +153,7 @@ func (c *Coordinator) Update(ctx context.Context, update UpdateCall) (Checkpoint
 		f.labels(*update.Labels)
 	}
 	if update.Description != nil {
-		f.body("/description", atMost(*update.Description, MaxDescriptionBytes))
+		f.body("/description", atMost(*update.Description, "descriptionBytes", MaxDescriptionBytes))
 	}
 	if err := f.err(); err != nil {
 		return Checkpoint{}, err

@@ -9,7 +9,23 @@ import (
 
 // faults gathers everything that is wrong with a request, so that a caller mends it in
 // one go.
-type faults struct{ fields []FieldError }
+type faults struct {
+	fields []FieldError
+	// over is the first limit that was passed, malformed tells that something else is wrong.
+	over      *overLimitError
+	malformed bool
+}
+
+// overLimitError is a text with too many bytes, or a list with too many items: it is well formed
+// and still refused, as 413 or 422.
+type overLimitError struct {
+	code  Code
+	limit string
+	text  string
+}
+
+// Error gives the sentence.
+func (e *overLimitError) Error() string { return e.text }
 
 // add keeps the first [MaxErrorsShown].
 func (f *faults) add(field FieldError) {
@@ -22,6 +38,7 @@ func (f *faults) add(field FieldError) {
 func (f *faults) body(pointer string, err error) {
 	if err != nil {
 		f.add(FieldError{Pointer: pointer, Detail: err.Error()})
+		f.note(err)
 	}
 }
 
@@ -29,10 +46,21 @@ func (f *faults) body(pointer string, err error) {
 func (f *faults) param(name string, err error) {
 	if err != nil {
 		f.add(FieldError{Parameter: name, Detail: err.Error()})
+		f.note(err)
 	}
 }
 
-// err makes one refusal of the faults: invalid_parameter when none is in a body.
+func (f *faults) note(err error) {
+	over, is := errors.AsType[*overLimitError](err)
+	if !is {
+		f.malformed = true
+	} else if f.over == nil {
+		f.over = over
+	}
+}
+
+// err makes one refusal of the faults: invalid_parameter when none is in a body, and that of
+// a limit when nothing else is wrong.
 func (f *faults) err() error {
 	if len(f.fields) == 0 {
 		return nil
@@ -47,11 +75,25 @@ func (f *faults) err() error {
 			places = append(places, field.Parameter)
 		}
 	}
-	return &Error{
+	refusal := &Error{
 		Code:   code,
 		Detail: fmt.Sprintf("The request is not valid: mend %s and send it again; errors has a sentence for each.", strings.Join(places, ", ")),
 		Fields: f.fields,
 	}
+	if f.over != nil {
+		refusal.Limit = f.over.limit
+		if !f.malformed {
+			refusal.Code = f.over.code
+		}
+	}
+	return refusal
+}
+
+// RefusedAt is the refusal for one place of a body, nil where err is.
+func RefusedAt(pointer string, err error) error {
+	var f faults
+	f.body(pointer, err)
+	return f.err()
 }
 
 // ref adds the faults of a job and an id.
@@ -70,10 +112,10 @@ func between(n, low, high int64, unit string) error {
 	return nil
 }
 
-// atMost is the rule for lengths of texts.
-func atMost(text string, limit int) error {
-	if len(text) > limit {
-		return ViolationError(fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), limit))
+// atMost is the rule for lengths of texts; limit is its name in GET /limits.
+func atMost(text, limit string, most int) error {
+	if len(text) > most {
+		return &overLimitError{CodeTooLarge, limit, fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), most)}
 	}
 	return nil
 }
@@ -81,7 +123,7 @@ func atMost(text string, limit int) error {
 // checkLabels adds the faults of labels.
 func (f *faults) labels(labels map[string]string) {
 	if len(labels) > MaxLabels {
-		f.body("/labels", ViolationError(fmt.Sprintf("There are %d labels; the limit is %d.", len(labels), MaxLabels)))
+		f.body("/labels", &overLimitError{CodeLimitExceeded, "labels", fmt.Sprintf("There are %d labels; the limit is %d.", len(labels), MaxLabels)})
 	}
 	for name, value := range labels {
 		f.body("/labels/"+escapePointer(name), CheckLabel(name, value))
@@ -90,10 +132,13 @@ func (f *faults) labels(labels map[string]string) {
 
 // CheckLabel is the rule for one label.
 func CheckLabel(name, value string) error {
-	if name == "" || len(name) > MaxLabelNameBytes {
+	if name == "" {
 		return ViolationError(fmt.Sprintf("A label's name has 1 to %d bytes.", MaxLabelNameBytes))
 	}
-	return atMost(value, MaxLabelValueBytes)
+	if err := atMost(name, "labelNameBytes", MaxLabelNameBytes); err != nil {
+		return err
+	}
+	return atMost(value, "labelValueBytes", MaxLabelValueBytes)
 }
 
 // escapePointer escapes one reference token of a JSON pointer (RFC 6901 section 3).

@@ -41,7 +41,7 @@ func TestTriggerRefusesWhatCannotWork(t *testing.T) {
 		{"a bad job", coordinator.TriggerRequest{Job: "a/b"}, coordinator.CodeInvalidParameter, "job"},
 		{"a bad Idempotency-Key", coordinator.TriggerRequest{IdempotencyKey: new("")}, coordinator.CodeInvalidParameter, "Idempotency-Key"},
 		{"an unnamed label", coordinator.TriggerRequest{Labels: map[string]string{"": "x"}}, coordinator.CodeInvalidRequest, "/labels/"},
-		{"a novel as description", coordinator.TriggerRequest{Description: strings.Repeat("x", 4097)}, coordinator.CodeInvalidRequest, "/description"},
+		{"a novel as description", coordinator.TriggerRequest{Description: strings.Repeat("x", 4097)}, coordinator.CodeTooLarge, "/description"},
 	} {
 		t.Run(tc.name+" is refused and named", func(t *testing.T) {
 			t.Parallel()

@@ -124,7 +124,7 @@ func (s *JobSettings) check(f *faults) {
 	number("/checkpointsMaxBytes", s.MaxBytes, 0, MaxID, "bytes")
 	number("/tolerableFailedCheckpoints", wide(s.TolerableFailures), 0, MaxID, "checkpoints")
 	number("/staleAfterMs", s.StaleAfterMs, 0, MaxTimeoutMs, "milliseconds")
-	f.body("/description", atMost(s.Description, MaxDescriptionBytes))
+	f.body("/description", atMost(s.Description, "descriptionBytes", MaxDescriptionBytes))
 }
 
 func wide(value *int) *int64 {

@@ -60,7 +60,7 @@ func (r TriggerRequest) check() error {
 	f.participants(r.RequiredTaskAcks, r.Tasks)
 	f.timeout(r.TimeoutMs)
 	f.labels(r.Labels)
-	f.body("/description", atMost(r.Description, MaxDescriptionBytes))
+	f.body("/description", atMost(r.Description, "descriptionBytes", MaxDescriptionBytes))
 	if r.IdempotencyKey != nil {
 		f.param("Idempotency-Key", CheckIdempotencyKey(*r.IdempotencyKey))
 	}
@@ -95,8 +95,8 @@ func (f *faults) participants(required *int64, tasks []string) {
 
 // timeout adds the fault of a timeout that is too long; nil is none.
 func (f *faults) timeout(timeoutMs *int64) {
-	if timeoutMs != nil && *timeoutMs > MaxTimeoutMs {
-		f.body("/timeoutMs", ViolationError(fmt.Sprintf("A timeout has at most %d milliseconds; 0 is for ever.", int64(MaxTimeoutMs))))
+	if timeoutMs != nil && (*timeoutMs > MaxTimeoutMs || *timeoutMs < -MaxID) {
+		f.body("/timeoutMs", ViolationError(fmt.Sprintf("A timeout has %d to %d milliseconds; 0 is for ever.", int64(-MaxID), int64(MaxTimeoutMs))))
 	}
 }
 

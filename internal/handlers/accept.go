@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,10 +20,15 @@ func checkAccept(r *http.Request, o *operations.Operation) error {
 		return nil
 	}
 	header := strings.Join(ranges, ",")
-	for _, mediaType := range append([]string{mediaProblem}, o.Produces...) {
+	// The success comes first: a range of everything lets the problem through, and takes back nothing
+	// that was refused by its own name with q=0.
+	for _, mediaType := range o.Produces {
 		if accepts(header, mediaType) {
 			return nil
 		}
+	}
+	if !slices.ContainsFunc(o.Produces, func(mediaType string) bool { return excludes(header, mediaType) }) && accepts(header, mediaProblem) {
+		return nil
 	}
 	return &coordinator.Error{
 		Code:   coordinator.CodeNotAcceptable,
@@ -56,6 +62,16 @@ func accepts(header, mediaType string) bool {
 		}
 	}
 	return accepted || !readable
+}
+
+// excludes tells whether a header refuses a media type by its own name.
+func excludes(header, mediaType string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		if pattern, parameters, err := mime.ParseMediaType(part); err == nil && pattern == mediaType && weight(parameters["q"]) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // weight is the q of a media range; one that is absent or cannot be read is 1.

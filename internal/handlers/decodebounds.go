@@ -89,7 +89,7 @@ func decodeLabels(decoder *jsontext.Decoder, labels *api.Labels) error {
 		if err := json.UnmarshalDecode(decoder, &value); err != nil {
 			return err //nolint:wrapcheck // As above.
 		}
-		if err := refusedAt(shortPointer(decoder.StackPointer()), coordinator.CheckLabel(name, value)); err != nil {
+		if err := coordinator.RefusedAt(shortPointer(decoder.StackPointer()), coordinator.CheckLabel(name, value)); err != nil {
 			return err
 		}
 		(*labels)[name] = value

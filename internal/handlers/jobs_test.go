@@ -112,7 +112,6 @@ func TestSettingsThatCannotHoldAreRefused(t *testing.T) {
 		`{"checkpointsToKeep":-1}`:                 "/checkpointsToKeep",
 		`{"paused":"yes"}`:                         "/paused",
 		`{"status":{}}`:                            "/status",
-		`{"description":"` + long(4097) + `"}`:     "/description",
 		`{"staleAfterMs":99999999999999999999999}`: "/staleAfterMs",
 		`{"tolerableFailedCheckpoints":-1}`:        "/tolerableFailedCheckpoints",
 		`{"checkpointsMaxBytes":9007199254740992}`: "/checkpointsMaxBytes",

@@ -192,7 +192,7 @@ func TestEveryOperationRefusesAFormThatItIsNotServedIn(t *testing.T) {
 		o := document(t).Paths.Value(example.Path).GetOperation(example.Method)
 		_, query, _ := strings.Cut(example.Request.Path, "?")
 		if produces := operationOf(example).Produces; len(produces) > 0 {
-			for _, accept := range []string{"image/png", "*/*;q=0", produces[0] + ";q=0"} {
+			for _, accept := range []string{"image/png", "*/*;q=0", produces[0] + ";q=0", strings.Join(produces, ";q=0, ") + ";q=0, */*"} {
 				if got := wellFormed(f, example, query, "Accept", accept); got.status != http.StatusNotAcceptable {
 					t.Errorf("%s answered Accept: %s with %d", example.OperationID, accept, got.status)
 				}
