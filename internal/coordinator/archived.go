@@ -48,7 +48,7 @@ func (r *ExportedCheckpoint) Check(head *ExportedJob) error {
 	}
 	var f faults
 	f.labels(r.Labels)
-	f.body("/description", atMost(r.Description, MaxDescriptionBytes))
+	f.body("/description", atMost(r.Description, "descriptionBytes", MaxDescriptionBytes))
 	if r.Failure != nil {
 		r.Failure.check(&f, r.Status)
 	}
@@ -70,7 +70,7 @@ func (e *ExportedFailure) check(f *faults, status Status) {
 	if e.TaskID != "" {
 		f.body("/failure/taskId", CheckTaskID(e.TaskID))
 	}
-	f.body("/failure/message", atMost(e.Message, MaxReasonBytes))
+	f.body("/failure/message", atMost(e.Message, "reasonBytes", MaxReasonBytes))
 }
 
 // first is the first fault as an error that names its place, or nil.

@@ -109,7 +109,11 @@ func TestPutJobHoldsEachSettingToItsRange(t *testing.T) {
 				outside = append(outside, l.low-1)
 			}
 			for _, n := range outside {
-				refusedAt(t, put(n), coordinator.CodeInvalidRequest, l.pointer)
+				want := coordinator.CodeInvalidRequest
+				if l.pointer == "/description" {
+					want = coordinator.CodeTooLarge // a size, not a value
+				}
+				refusedAt(t, put(n), want, l.pointer)
 			}
 		})
 	}
