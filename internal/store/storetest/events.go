@@ -260,7 +260,6 @@ func testEvents(t *testing.T, s suite) {
 		r.accept(c.ID, "a")
 		r.ack(c.ID, "a")
 		r.trigger(requires(3), withKey("k", "body"))
-		r.extend(c.ID, 100_000)
 		r.shared(c.ID, "k", "1")
 		r.upload(c.ID, "b", part("b", "k", "1"))
 		r.forgetTask("a")

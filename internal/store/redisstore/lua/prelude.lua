@@ -2,7 +2,9 @@
 -- only; other preludes have what writes.
 --
 -- A replica runs no script to its end, also where it may serve reads: what it lacks it may only not have
--- heard of yet, and who is told that there is nothing begins with nothing. Unlinking what is not there tells.
+-- heard of yet, and who is told that there is nothing begins with nothing. A change that finds nothing to change
+-- tells. It must be one that a full Redis refuses, as it refuses only the first change of a script: after one that
+-- needs no room, an UNLINK, it would take all others.
 --
 -- Every script answers { word, now, body, ended, evicted, before } (reply.go reads it); the last
 -- three may be left out:
@@ -42,7 +44,7 @@
 --                                whether a resource with this entity tag, nil or false for one that does not exist, meets a
 --                                precondition whose tags are ARGV[first …]; "*" is any
 
-local replica = redis.pcall('UNLINK', base .. 'void')
+local replica = redis.pcall('ZADD', base .. 'void', 'XX', '0', '')
 if type(replica) == 'table' and replica.err and string.find(replica.err, 'READONLY', 1, true) then
   return replica
 end
