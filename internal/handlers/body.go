@@ -123,7 +123,7 @@ func (s *server) takeBody(e *exchange, request any) (int, error) {
 
 // takeStructure asks for the memory that decoding a large body takes beside its bytes.
 func (s *server) takeStructure(e *exchange, raw []byte) error {
-	if needs := structure(raw); needs > bodyCopies*largeBytes {
+	if needs := structure(raw, s.options.Load.Limits().BufferedBytes/4); needs > bodyCopies*largeBytes {
 		return s.takeBuffered(e, needs)
 	}
 	return nil

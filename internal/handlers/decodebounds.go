@@ -98,12 +98,14 @@ func decodeLabels(decoder *jsontext.Decoder, labels *api.Labels) error {
 	return err //nolint:wrapcheck // As above.
 }
 
-// structureBytes is about what a decoder takes in memory for each value or name of a JSON text,
-// beside the text itself: to know names that come twice, and for what is made of them.
+// structureBytes is about what a decoder takes in memory for each name of a JSON object, beside the
+// text itself: to know names that come twice, and for what is made of them.
 const structureBytes = 128
 
-// structure is what decoding a JSON text takes beside the text: by the commas and brackets in it, of
-// which strings have few.
-func structure(raw []byte) int64 {
-	return structureBytes * int64(bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'{'})+bytes.Count(raw, []byte{'['}))
+// structure is what decoding a JSON text takes beside the text: by the colons in it, one a name, of
+// which strings have few. Elements of arrays take nothing that lasts: those of lists are bounded while they
+// are decoded, and values are kept as text. No text is taken for more than most, or one that is
+// large and right would never find room.
+func structure(raw []byte, most int64) int64 {
+	return min(structureBytes*int64(bytes.Count(raw, []byte{':'})), most)
 }

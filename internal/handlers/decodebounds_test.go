@@ -110,6 +110,8 @@ func TestDecodingAndRenderingAreCountedAsBuffered(t *testing.T) {
 	f.let()
 	f.nothingIsHeld()
 	f.do("POST", path+"/acks", `{"taskId":"many","state":`+entries(16<<10)+`}`).want(http.StatusOK)
+	// A list of numbers takes nothing beside its text.
+	f.do("POST", path+"/acks", `{"taskId":"numbers","state":{"k":[`+strings.Repeat("1,", 256<<10)+`1]}}`).want(http.StatusOK)
 	f.do("POST", path+"/acks", `{"taskId":"`+long+`","state":`+entries(2_200)+`}`).want(http.StatusOK)
 	f.nothingIsHeld()
 }
