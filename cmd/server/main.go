@@ -45,10 +45,11 @@ func run(cli *commandLine) error {
 	}
 	server.TuneCollector()
 	s, err := server.New(cli.Config, os.Stderr)
-	if err == nil {
-		err = s.Start()
-	}
 	if err != nil {
+		return err
+	}
+	// Who is asked to stop while it still waits for Redis does so, and that is no failure.
+	if err := s.Start(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
 	select {

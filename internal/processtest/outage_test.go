@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -138,4 +139,16 @@ func TestIDsGoOnAboveAllOthersWhenRedisWasEmptiedBehindRunningServers(t *testing
 			t.Fatalf("after Redis was %s", name)
 		}
 	}
+}
+
+// Nobody listens at the Redis of this server. Left alone it would wait for it for half a minute and fail then.
+func TestAServerThatWaitsToAdoptHeedsTheSignalToStop(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "--listen", "127.0.0.1:0", "--redis", "redis://127.0.0.1:1", "--adopt")
+	p.await(t, "waiting for Redis, to adopt before serving")
+	p.signal(t, syscall.SIGTERM)
+	if code := p.exitCode(t); code != 0 {
+		t.Errorf("it ended with %d", code)
+	}
+	p.await(t, "checkpointd stopped")
 }

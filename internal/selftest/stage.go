@@ -60,7 +60,7 @@ func raise(ctx context.Context, at, job string) (*stage, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
-	if err := s.server.Start(); err != nil {
+	if err := s.server.Start(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	if err := s.call(ctx, http.MethodPut, "/jobs/"+url.PathEscape(job), struct{}{}, nil); err != nil { // so that it exists

@@ -193,7 +193,7 @@ func TestFilesThatCannotBeReadToTheEndHoldUpNeitherReadinessNorTheEnd(t *testing
 	defer close(release)
 	s.LookAgainEvery(time.Millisecond)
 	s.WatchHeldUp(reading, release)
-	if err := s.Start(); err != nil {
+	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	<-reading

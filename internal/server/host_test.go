@@ -125,7 +125,7 @@ func TestProfilesOnLoopbackAreCalledByNoOtherName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(); err != nil {
+	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	profiles := "http://" + log.address(t, "profiles are served")

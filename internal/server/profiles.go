@@ -12,11 +12,11 @@ import (
 // startProfiles serves Go's profiles at --pprof, on a listener of its own: who reaches the
 // API does not reach them. They tell what the process does, down to its command line, and
 // a request for one costs processor time.
-func (s *Server) startProfiles() error {
+func (s *Server) startProfiles(ctx context.Context) error {
 	if s.config.Pprof == "" {
 		return nil
 	}
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.config.Pprof)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.config.Pprof)
 	if err != nil {
 		return fmt.Errorf("listening for --pprof on %s: %w", s.config.Pprof, err)
 	}

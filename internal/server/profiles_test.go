@@ -49,7 +49,7 @@ func TestProfilesAreServedOnAListenerOfTheirOwnUntilTheServerStops(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(); err != nil {
+	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	profiles := "http://" + log.address(t, "profiles are served")
@@ -84,7 +84,7 @@ func TestProfilesAreOffUnlessAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(); err != nil {
+	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if at := log.address(t, "profiles are served"); at != "" {
@@ -104,7 +104,7 @@ func TestAServerDoesNotStartWhereItsProfilesCannotListen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(); err == nil || !strings.Contains(err.Error(), "--pprof") {
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "--pprof") {
 		t.Errorf("started with %v", err)
 	}
 	if err := s.Stop(t.Context()); err != nil {

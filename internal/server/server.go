@@ -27,8 +27,8 @@ const (
 	readHeaderTimeout = 10 * time.Second
 )
 
-// Server is one checkpointd process. The order is New, Start, Stop; Stop after a failed
-// or missing Start only closes the store.
+// Server is one checkpointd process. The order is New, Start, Stop. A failed Start has stopped the
+// server; without Start, Stop only closes the store. Stop may be called at any time, by several at once.
 type Server struct {
 	config      Config
 	log         zerolog.Logger
@@ -50,7 +50,16 @@ type Server struct {
 	stopWork     context.CancelFunc
 	draining     atomic.Bool
 	drained      chan struct{} // closed when what waits for events has to end
+	// starting is held by Start. Stop closes stopping, which ends a Start that waits, and then takes starting, so
+	// that it finds all that Start has begun.
+	starting sync.Mutex
+	stopping chan struct{}
+	stopOnce sync.Once
+	stopped  error // what the one stop gave
 }
+
+// errStopped is what Start gives when Stop was called before the server served.
+var errStopped = errors.New("the server was stopped before it served")
 
 // New wires a server and opens its store. A Redis that is away is no error: the
 // server starts, answers 503, and goes on when Redis is back. A folder that another
@@ -67,7 +76,7 @@ func New(config Config, logOutput io.Writer) (*Server, error) {
 	observer := &observer{log: log, metrics: metrics}
 	s := &Server{
 		config: config, log: log, metrics: metrics, connections: newConnections(config.MaxConnections, metrics),
-		lookAgain: lookAgain, failed: make(chan struct{}), drained: make(chan struct{}),
+		lookAgain: lookAgain, failed: make(chan struct{}), drained: make(chan struct{}), stopping: make(chan struct{}),
 	}
 	if err := s.openDoors(); err != nil {
 		return nil, err
@@ -132,25 +141,55 @@ func openStore(config Config, observer coordinator.Observer) (coordinator.Store,
 	return store, nil
 }
 
-// Start listens and serves in the background.
-func (s *Server) Start() error {
-	if err := s.startProfiles(); err != nil {
+// Start listens and serves in the background. Its context only bounds what Start itself waits for, a Redis to
+// adopt from; a server that serves is ended by Stop. After an error nothing is left running, the store is closed,
+// and the server cannot be started again.
+func (s *Server) Start(ctx context.Context) error {
+	err := s.begin(ctx)
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+}
+
+func (s *Server) begin(ctx context.Context) error {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	begun := make(chan struct{})
+	defer close(begun)
+	go func() {
+		select {
+		case <-s.stopping:
+			cancel(errStopped)
+		case <-begun:
+		}
+	}()
+	if err := s.startProfiles(ctx); err != nil {
 		return err
 	}
 	if s.config.Adopt {
-		if err := s.adopt(context.Background()); err != nil {
+		if err := s.adopt(ctx); err != nil {
 			return err
 		}
 	}
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.config.Listen)
+	select {
+	case <-s.stopping:
+		return errStopped
+	case <-ctx.Done():
+		return fmt.Errorf("starting: %w", context.Cause(ctx))
+	default:
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.config.Listen)
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w", s.config.Listen, err)
 	}
 	s.listener = listener
-	ctx, stop := context.WithCancel(context.Background())
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stopWork = stop
-	s.background.Go(func() { s.coordinator.Run(ctx) })
-	s.watchDoors(ctx)
+	s.background.Go(func() { s.coordinator.Run(work) })
+	s.watchDoors(work)
 	s.warnOfCertificates()
 	s.log.Info().Str("version", Version()).Str("address", s.Addr()).Object("config", &s.config).Msg("checkpointd serves")
 	s.background.Go(func() {
@@ -199,8 +238,19 @@ func (s *Server) Failed() <-chan struct{} { return s.failed }
 
 // Stop drains: /readyz turns to 503, the listener closes after the drain delay, and
 // running requests and restores get the drain timeout to finish; what is left is
-// broken off. Everything answered before is in the store by then.
+// broken off. Everything answered before is in the store by then. A Start that still waits is ended. The first
+// call stops, with its context; every other one waits until that is done and gives the same error.
 func (s *Server) Stop(ctx context.Context) error {
+	s.stopOnce.Do(func() {
+		close(s.stopping)
+		s.starting.Lock()
+		defer s.starting.Unlock()
+		s.stopped = s.stop(ctx)
+	})
+	return s.stopped
+}
+
+func (s *Server) stop(ctx context.Context) error {
 	var faults []error
 	if s.listener != nil {
 		faults = append(faults, s.drain(ctx))

@@ -119,7 +119,7 @@ func startLogged(t *testing.T, config server.Config) (*server.Server, *lines) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(); err != nil {
+	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s, log
@@ -168,7 +168,7 @@ func TestTheLogHasNoSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(); err != nil {
+	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	call(t, http.MethodGet, s.URL()+"/readyz", "")
@@ -199,7 +199,7 @@ func TestDrainingTurnsReadinessOffWhileServingOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(); err != nil {
+	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	stopped := make(chan error, 1)

@@ -79,7 +79,7 @@ func startEvery(t *testing.T, config server.Config, pause time.Duration) (*serve
 		t.Fatal(err)
 	}
 	s.LookAgainEvery(pause)
-	if err := s.Start(); err != nil {
+	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
