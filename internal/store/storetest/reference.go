@@ -247,6 +247,11 @@ func (r *reference) end(j *refJob, c *refCheckpoint, status coordinator.Status, 
 	if failure.Reason == coordinator.ReasonExpired || failure.Reason == coordinator.ReasonDeclined {
 		r.failed(j, c)
 	}
+	r.trimEnded(j)
+}
+
+// trimEnded takes away the oldest of what ended uncompleted, until EndedKept are left.
+func (r *reference) trimEnded(j *refJob) {
 	ended := j.ids(func(c *refCheckpoint) bool {
 		return !c.Pinned && (c.Status == coordinator.StatusExpired || c.Status == coordinator.StatusAborted)
 	})

@@ -121,6 +121,7 @@ func (r *reference) finishImport(j *refJob, c *refCheckpoint, call coordinator.I
 		coordinator.StatusCompleted: coordinator.EventCompleted, coordinator.StatusExpired: coordinator.EventExpired, coordinator.StatusAborted: coordinator.EventAborted,
 	}[final.Status]
 	r.tell(j, c, kind, "")
+	r.trimEnded(j)
 	return nil
 }
 
