@@ -117,6 +117,12 @@ type ServerInterface interface {
 	// PutSharedEntry Put one shared entry
 	// (PUT /checkpoints/{id}/state/{key})
 	PutSharedEntry(w http.ResponseWriter, r *http.Request, id CheckpointID, key EntryKey, params PutSharedEntryParams)
+	// GetTaskByQuery Get one task of a checkpoint by any name
+	// (GET /checkpoints/{id}/task)
+	GetTaskByQuery(w http.ResponseWriter, r *http.Request, id CheckpointID, params GetTaskByQueryParams)
+	// UploadPartByQuery Upload a task's part by any name
+	// (PUT /checkpoints/{id}/task/state)
+	UploadPartByQuery(w http.ResponseWriter, r *http.Request, id CheckpointID, params UploadPartByQueryParams)
 	// ListTasks List the tasks of a checkpoint
 	// (GET /checkpoints/{id}/tasks)
 	ListTasks(w http.ResponseWriter, r *http.Request, id CheckpointID, params ListTasksParams)
@@ -156,6 +162,9 @@ type ServerInterface interface {
 	// GetSchedule Get the schedule of a job
 	// (GET /jobs/{job}/schedule)
 	GetSchedule(w http.ResponseWriter, r *http.Request, job JobName)
+	// ForgetTaskByQuery Forget the attempt of a task of any name
+	// (DELETE /jobs/{job}/task)
+	ForgetTaskByQuery(w http.ResponseWriter, r *http.Request, job JobName, params ForgetTaskByQueryParams)
 	// ForgetTask Forget a task's attempt
 	// (DELETE /jobs/{job}/tasks/{taskId})
 	ForgetTask(w http.ResponseWriter, r *http.Request, job JobName, taskID TaskID)
@@ -375,6 +384,18 @@ func (_ Unimplemented) PutSharedEntry(w http.ResponseWriter, r *http.Request, id
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
+// GetTaskByQuery Get one task of a checkpoint by any name
+// (GET /checkpoints/{id}/task)
+func (_ Unimplemented) GetTaskByQuery(w http.ResponseWriter, r *http.Request, id CheckpointID, params GetTaskByQueryParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// UploadPartByQuery Upload a task's part by any name
+// (PUT /checkpoints/{id}/task/state)
+func (_ Unimplemented) UploadPartByQuery(w http.ResponseWriter, r *http.Request, id CheckpointID, params UploadPartByQueryParams) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
 // ListTasks List the tasks of a checkpoint
 // (GET /checkpoints/{id}/tasks)
 func (_ Unimplemented) ListTasks(w http.ResponseWriter, r *http.Request, id CheckpointID, params ListTasksParams) {
@@ -450,6 +471,12 @@ func (_ Unimplemented) ImportJob(w http.ResponseWriter, r *http.Request, job Job
 // GetSchedule Get the schedule of a job
 // (GET /jobs/{job}/schedule)
 func (_ Unimplemented) GetSchedule(w http.ResponseWriter, r *http.Request, job JobName) {
+	w.WriteHeader(http.StatusNotImplemented)
+}
+
+// ForgetTaskByQuery Forget the attempt of a task of any name
+// (DELETE /jobs/{job}/task)
+func (_ Unimplemented) ForgetTaskByQuery(w http.ResponseWriter, r *http.Request, job JobName, params ForgetTaskByQueryParams) {
 	w.WriteHeader(http.StatusNotImplemented)
 }
 
@@ -2637,6 +2664,176 @@ func (siw *ServerInterfaceWrapper) PutSharedEntry(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// GetTaskByQuery operation middleware
+func (siw *ServerInterfaceWrapper) GetTaskByQuery(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id CheckpointID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", chi.URLParam(r, "id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetTaskByQueryParams
+
+	// ------------- Optional query parameter "job" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "job", r.URL.Query(), &params.Job, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "job"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "job", Err: err})
+		}
+		return
+	}
+
+	// ------------- Required query parameter "taskId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "taskId", r.URL.Query(), &params.TaskID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "taskId"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "taskId", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetTaskByQuery(w, r, id, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UploadPartByQuery operation middleware
+func (siw *ServerInterfaceWrapper) UploadPartByQuery(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id CheckpointID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", chi.URLParam(r, "id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UploadPartByQueryParams
+
+	// ------------- Optional query parameter "job" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "job", r.URL.Query(), &params.Job, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "job"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "job", Err: err})
+		}
+		return
+	}
+
+	// ------------- Required query parameter "taskId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "taskId", r.URL.Query(), &params.TaskID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "taskId"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "taskId", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "attempt" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "attempt", r.URL.Query(), &params.Attempt, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "attempt"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "attempt", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "epoch" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "epoch", r.URL.Query(), &params.Epoch, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "epoch"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "epoch", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "ack" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "ack", r.URL.Query(), &params.Ack, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "ack"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "ack", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Content-Digest" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Content-Digest")]; found {
+		var ContentDigest ContentDigest
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Content-Digest", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Content-Digest", valueList[0], &ContentDigest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Content-Digest", Err: err})
+			return
+		}
+
+		params.ContentDigest = &ContentDigest
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UploadPartByQuery(w, r, id, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListTasks operation middleware
 func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Request) {
 
@@ -2852,7 +3049,7 @@ func (siw *ServerInterfaceWrapper) UploadPart(w http.ResponseWriter, r *http.Req
 
 	// ------------- Optional header parameter "Content-Digest" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("Content-Digest")]; found {
-		var ContentDigest string
+		var ContentDigest ContentDigest
 		n := len(valueList)
 		if n != 1 {
 			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Content-Digest", Count: n})
@@ -3306,6 +3503,48 @@ func (siw *ServerInterfaceWrapper) GetSchedule(w http.ResponseWriter, r *http.Re
 	handler.ServeHTTP(w, r)
 }
 
+// ForgetTaskByQuery operation middleware
+func (siw *ServerInterfaceWrapper) ForgetTaskByQuery(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "job" -------------
+	var job JobName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "job", chi.URLParam(r, "job"), &job, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: r.URL.RawPath == ""})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "job", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ForgetTaskByQueryParams
+
+	// ------------- Required query parameter "taskId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "taskId", r.URL.Query(), &params.TaskID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "taskId"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "taskId", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ForgetTaskByQuery(w, r, job, params)
+	}))
+
+	for i := len(siw.HandlerMiddlewares) - 1; i >= 0; i-- {
+		handler = siw.HandlerMiddlewares[i](handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ForgetTask operation middleware
 func (siw *ServerInterfaceWrapper) ForgetTask(w http.ResponseWriter, r *http.Request) {
 
@@ -3596,6 +3835,12 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Put(options.BaseURL+"/checkpoints/{id}/state/{key}", wrapper.PutSharedEntry)
 	})
 	r.Group(func(r chi.Router) {
+		r.Get(options.BaseURL+"/checkpoints/{id}/task", wrapper.GetTaskByQuery)
+	})
+	r.Group(func(r chi.Router) {
+		r.Put(options.BaseURL+"/checkpoints/{id}/task/state", wrapper.UploadPartByQuery)
+	})
+	r.Group(func(r chi.Router) {
 		r.Get(options.BaseURL+"/checkpoints/{id}/tasks", wrapper.ListTasks)
 	})
 	r.Group(func(r chi.Router) {
@@ -3668,6 +3913,9 @@ func HandlerWithOptions(si ServerInterface, options ChiServerOptions) http.Handl
 		r.Get(options.BaseURL+"/jobs/{job}/schedule", wrapper.GetSchedule)
 	})
 	r.Group(func(r chi.Router) {
+		r.Delete(options.BaseURL+"/jobs/{job}/task", wrapper.ForgetTaskByQuery)
+	})
+	r.Group(func(r chi.Router) {
 		r.Delete(options.BaseURL+"/jobs/{job}/tasks/{taskId}", wrapper.ForgetTask)
 	})
 	r.Group(func(r chi.Router) {
@@ -3734,6 +3982,8 @@ type NotModifiedResponseHeaders struct {
 type NotModifiedResponse struct {
 	Headers NotModifiedResponseHeaders
 }
+
+type PartStoredJSONResponse UploadResult
 
 type PreconditionFailedApplicationProblemPlusJSONResponse Problem
 
@@ -3845,6 +4095,8 @@ type StoreFullApplicationProblemPlusJSONResponse struct {
 
 	Headers StoreFullResponseHeaders
 }
+
+type TaskAnswerJSONResponse Task
 
 type TooLargeApplicationProblemPlusJSONResponse Problem
 
@@ -10235,6 +10487,389 @@ func (response PutSharedEntry507ApplicationProblemPlusJSONResponse) VisitPutShar
 	return err
 }
 
+type GetTaskByQueryRequestObject struct {
+	ID     CheckpointID `json:"id"`
+	Params GetTaskByQueryParams
+}
+
+type GetTaskByQueryResponseObject interface {
+	VisitGetTaskByQueryResponse(w http.ResponseWriter) error
+}
+
+type GetTaskByQuery200JSONResponse struct{ TaskAnswerJSONResponse }
+
+func (response GetTaskByQuery200JSONResponse) VisitGetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskByQuery400ApplicationProblemPlusJSONResponse struct {
+	BadRequestApplicationProblemPlusJSONResponse
+}
+
+func (response GetTaskByQuery400ApplicationProblemPlusJSONResponse) VisitGetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskByQuery403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetTaskByQuery403ApplicationProblemPlusJSONResponse) VisitGetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskByQuery404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response GetTaskByQuery404ApplicationProblemPlusJSONResponse) VisitGetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskByQuery406ApplicationProblemPlusJSONResponse struct {
+	NotAcceptableApplicationProblemPlusJSONResponse
+}
+
+func (response GetTaskByQuery406ApplicationProblemPlusJSONResponse) VisitGetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(406)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskByQuery409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response GetTaskByQuery409ApplicationProblemPlusJSONResponse) VisitGetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskByQuery429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetTaskByQuery429ApplicationProblemPlusJSONResponse) VisitGetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskByQuery500ApplicationProblemPlusJSONResponse struct {
+	InternalErrorApplicationProblemPlusJSONResponse
+}
+
+func (response GetTaskByQuery500ApplicationProblemPlusJSONResponse) VisitGetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskByQuery503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetTaskByQuery503ApplicationProblemPlusJSONResponse) VisitGetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadPartByQueryRequestObject struct {
+	ID          CheckpointID `json:"id"`
+	Params      UploadPartByQueryParams
+	ContentType string
+	Body        io.Reader
+}
+
+type UploadPartByQueryResponseObject interface {
+	VisitUploadPartByQueryResponse(w http.ResponseWriter) error
+}
+
+type UploadPartByQuery200JSONResponse struct{ PartStoredJSONResponse }
+
+func (response UploadPartByQuery200JSONResponse) VisitUploadPartByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadPartByQuery400ApplicationProblemPlusJSONResponse struct {
+	BadRequestApplicationProblemPlusJSONResponse
+}
+
+func (response UploadPartByQuery400ApplicationProblemPlusJSONResponse) VisitUploadPartByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadPartByQuery403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response UploadPartByQuery403ApplicationProblemPlusJSONResponse) VisitUploadPartByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadPartByQuery404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response UploadPartByQuery404ApplicationProblemPlusJSONResponse) VisitUploadPartByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadPartByQuery406ApplicationProblemPlusJSONResponse struct {
+	NotAcceptableApplicationProblemPlusJSONResponse
+}
+
+func (response UploadPartByQuery406ApplicationProblemPlusJSONResponse) VisitUploadPartByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(406)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadPartByQuery409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response UploadPartByQuery409ApplicationProblemPlusJSONResponse) VisitUploadPartByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadPartByQuery413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response UploadPartByQuery413ApplicationProblemPlusJSONResponse) VisitUploadPartByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadPartByQuery415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response UploadPartByQuery415ApplicationProblemPlusJSONResponse) VisitUploadPartByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadPartByQuery422ApplicationProblemPlusJSONResponse struct {
+	UnprocessableApplicationProblemPlusJSONResponse
+}
+
+func (response UploadPartByQuery422ApplicationProblemPlusJSONResponse) VisitUploadPartByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadPartByQuery429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response UploadPartByQuery429ApplicationProblemPlusJSONResponse) VisitUploadPartByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadPartByQuery500ApplicationProblemPlusJSONResponse struct {
+	InternalErrorApplicationProblemPlusJSONResponse
+}
+
+func (response UploadPartByQuery500ApplicationProblemPlusJSONResponse) VisitUploadPartByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadPartByQuery503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response UploadPartByQuery503ApplicationProblemPlusJSONResponse) VisitUploadPartByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadPartByQuery507ApplicationProblemPlusJSONResponse struct {
+	StoreFullApplicationProblemPlusJSONResponse
+}
+
+func (response UploadPartByQuery507ApplicationProblemPlusJSONResponse) VisitUploadPartByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(507)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTasksRequestObject struct {
 	ID     CheckpointID `json:"id"`
 	Params ListTasksParams
@@ -10402,7 +11037,7 @@ type GetTaskResponseObject interface {
 	VisitGetTaskResponse(w http.ResponseWriter) error
 }
 
-type GetTask200JSONResponse Task
+type GetTask200JSONResponse struct{ TaskAnswerJSONResponse }
 
 func (response GetTask200JSONResponse) VisitGetTaskResponse(w http.ResponseWriter) error {
 
@@ -10562,7 +11197,7 @@ type UploadPartResponseObject interface {
 	VisitUploadPartResponse(w http.ResponseWriter) error
 }
 
-type UploadPart200JSONResponse UploadResult
+type UploadPart200JSONResponse struct{ PartStoredJSONResponse }
 
 func (response UploadPart200JSONResponse) VisitUploadPartResponse(w http.ResponseWriter) error {
 
@@ -12460,6 +13095,141 @@ func (response GetSchedule503ApplicationProblemPlusJSONResponse) VisitGetSchedul
 	return err
 }
 
+type ForgetTaskByQueryRequestObject struct {
+	Job    JobName `json:"job"`
+	Params ForgetTaskByQueryParams
+}
+
+type ForgetTaskByQueryResponseObject interface {
+	VisitForgetTaskByQueryResponse(w http.ResponseWriter) error
+}
+
+type ForgetTaskByQuery204Response struct {
+}
+
+func (response ForgetTaskByQuery204Response) VisitForgetTaskByQueryResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type ForgetTaskByQuery400ApplicationProblemPlusJSONResponse struct {
+	BadRequestApplicationProblemPlusJSONResponse
+}
+
+func (response ForgetTaskByQuery400ApplicationProblemPlusJSONResponse) VisitForgetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ForgetTaskByQuery403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ForgetTaskByQuery403ApplicationProblemPlusJSONResponse) VisitForgetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ForgetTaskByQuery404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ForgetTaskByQuery404ApplicationProblemPlusJSONResponse) VisitForgetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ForgetTaskByQuery406ApplicationProblemPlusJSONResponse struct {
+	NotAcceptableApplicationProblemPlusJSONResponse
+}
+
+func (response ForgetTaskByQuery406ApplicationProblemPlusJSONResponse) VisitForgetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(406)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ForgetTaskByQuery429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ForgetTaskByQuery429ApplicationProblemPlusJSONResponse) VisitForgetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ForgetTaskByQuery500ApplicationProblemPlusJSONResponse struct {
+	InternalErrorApplicationProblemPlusJSONResponse
+}
+
+func (response ForgetTaskByQuery500ApplicationProblemPlusJSONResponse) VisitForgetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ForgetTaskByQuery503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ForgetTaskByQuery503ApplicationProblemPlusJSONResponse) VisitForgetTaskByQueryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ForgetTaskRequestObject struct {
 	Job    JobName `json:"job"`
 	TaskID TaskID  `json:"taskId"`
@@ -13117,6 +13887,12 @@ type StrictServerInterface interface {
 	// PutSharedEntry Put one shared entry
 	// (PUT /checkpoints/{id}/state/{key})
 	PutSharedEntry(ctx context.Context, request PutSharedEntryRequestObject) (PutSharedEntryResponseObject, error)
+	// GetTaskByQuery Get one task of a checkpoint by any name
+	// (GET /checkpoints/{id}/task)
+	GetTaskByQuery(ctx context.Context, request GetTaskByQueryRequestObject) (GetTaskByQueryResponseObject, error)
+	// UploadPartByQuery Upload a task's part by any name
+	// (PUT /checkpoints/{id}/task/state)
+	UploadPartByQuery(ctx context.Context, request UploadPartByQueryRequestObject) (UploadPartByQueryResponseObject, error)
 	// ListTasks List the tasks of a checkpoint
 	// (GET /checkpoints/{id}/tasks)
 	ListTasks(ctx context.Context, request ListTasksRequestObject) (ListTasksResponseObject, error)
@@ -13156,6 +13932,9 @@ type StrictServerInterface interface {
 	// GetSchedule Get the schedule of a job
 	// (GET /jobs/{job}/schedule)
 	GetSchedule(ctx context.Context, request GetScheduleRequestObject) (GetScheduleResponseObject, error)
+	// ForgetTaskByQuery Forget the attempt of a task of any name
+	// (DELETE /jobs/{job}/task)
+	ForgetTaskByQuery(ctx context.Context, request ForgetTaskByQueryRequestObject) (ForgetTaskByQueryResponseObject, error)
 	// ForgetTask Forget a task's attempt
 	// (DELETE /jobs/{job}/tasks/{taskId})
 	ForgetTask(ctx context.Context, request ForgetTaskRequestObject) (ForgetTaskResponseObject, error)
@@ -14183,6 +14962,63 @@ func (sh *strictHandler) PutSharedEntry(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// GetTaskByQuery operation middleware
+func (sh *strictHandler) GetTaskByQuery(w http.ResponseWriter, r *http.Request, id CheckpointID, params GetTaskByQueryParams) {
+	var request GetTaskByQueryRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTaskByQuery(ctx, request.(GetTaskByQueryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTaskByQuery")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetTaskByQueryResponseObject); ok {
+		if err := validResponse.VisitGetTaskByQueryResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UploadPartByQuery operation middleware
+func (sh *strictHandler) UploadPartByQuery(w http.ResponseWriter, r *http.Request, id CheckpointID, params UploadPartByQueryParams) {
+	var request UploadPartByQueryRequestObject
+
+	request.ID = id
+	request.Params = params
+	request.ContentType = r.Header.Get("Content-Type")
+
+	request.Body = r.Body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UploadPartByQuery(ctx, request.(UploadPartByQueryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UploadPartByQuery")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UploadPartByQueryResponseObject); ok {
+		if err := validResponse.VisitUploadPartByQueryResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListTasks operation middleware
 func (sh *strictHandler) ListTasks(w http.ResponseWriter, r *http.Request, id CheckpointID, params ListTasksParams) {
 	var request ListTasksRequestObject
@@ -14539,6 +15375,33 @@ func (sh *strictHandler) GetSchedule(w http.ResponseWriter, r *http.Request, job
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetScheduleResponseObject); ok {
 		if err := validResponse.VisitGetScheduleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ForgetTaskByQuery operation middleware
+func (sh *strictHandler) ForgetTaskByQuery(w http.ResponseWriter, r *http.Request, job JobName, params ForgetTaskByQueryParams) {
+	var request ForgetTaskByQueryRequestObject
+
+	request.Job = job
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ForgetTaskByQuery(ctx, request.(ForgetTaskByQueryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ForgetTaskByQuery")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ForgetTaskByQueryResponseObject); ok {
+		if err := validResponse.VisitForgetTaskByQueryResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -2067,6 +2067,9 @@ type Warning struct {
 // CheckpointID defines model for CheckpointId.
 type CheckpointID = ID
 
+// ContentDigest defines model for ContentDigest.
+type ContentDigest = string
+
 // EntryKey A key, 1 to 1024 bytes of any characters.
 //
 // Example: offsets
@@ -2109,6 +2112,24 @@ type RestoreTasks = []TaskName
 // Example: task-1
 type TaskID = TaskName
 
+// TaskIDQuery A task's name: 1 to 1024 bytes, no control characters, no surrounding white space, not `.`, `..` or `-`.
+//
+// Example: task-1
+type TaskIDQuery = TaskName
+
+// UploadAck defines model for UploadAck.
+type UploadAck = bool
+
+// UploadAttempt An id, epoch or attempt, 0 … 2^53−1.
+//
+// Example: 7
+type UploadAttempt = Counter
+
+// UploadEpoch An id, epoch or attempt, 0 … 2^53−1.
+//
+// Example: 7
+type UploadEpoch = Counter
+
 // ValueTypeWanted A type to read a value as.
 type ValueTypeWanted = ValueType
 
@@ -2142,6 +2163,9 @@ type NotAcceptable = Problem
 // NotFound Why a request failed, RFC 9457.
 type NotFound = Problem
 
+// PartStored The stored part; with `ack=true` also what the acknowledgement did.
+type PartStored = UploadResult
+
 // PreconditionFailed Why a request failed, RFC 9457.
 type PreconditionFailed = Problem
 
@@ -2163,6 +2187,10 @@ type SnapshotAnswer = Snapshot
 
 // StoreFull Why a request failed, RFC 9457.
 type StoreFull = Problem
+
+// TaskAnswer One task of a checkpoint. Everything but `uploaded` is that of its acknowledgement; `uploaded` is the part of
+// a missing task that waits for it.
+type TaskAnswer = Task
 
 // TooLarge Why a request failed, RFC 9457.
 type TooLarge = Problem
@@ -2200,6 +2228,11 @@ type BareValue = JSONValue
 
 // Nothing An empty object.
 type Nothing = EmptyObject
+
+// Part Entries as an object, in order; any keys, any JSON values.
+//
+// Example: {"offsets":{"p0":11,"p1":22}}
+type Part = StateObject
 
 // ListCheckpointsParams defines parameters for ListCheckpoints.
 type ListCheckpointsParams struct {
@@ -2574,6 +2607,36 @@ type PutSharedEntryParams struct {
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
+// GetTaskByQueryParams defines parameters for GetTaskByQuery.
+type GetTaskByQueryParams struct {
+	// Job The job; its own ids, epoch and retention.
+	Job *Job `form:"job,omitempty" json:"job,omitempty"`
+
+	// TaskID The task's name, percent-encoded, as in a path; here proxies leave slashes and dots alone.
+	TaskID TaskIDQuery `form:"taskId" json:"taskId"`
+}
+
+// UploadPartByQueryParams defines parameters for UploadPartByQuery.
+type UploadPartByQueryParams struct {
+	// Job The job; its own ids, epoch and retention.
+	Job *Job `form:"job,omitempty" json:"job,omitempty"`
+
+	// TaskID The task's name, percent-encoded, as in a path; here proxies leave slashes and dots alone.
+	TaskID TaskIDQuery `form:"taskId" json:"taskId"`
+
+	// Attempt The task's own restart counter. A part from an older attempt than the highest seen is refused.
+	Attempt *UploadAttempt `form:"attempt,omitempty" json:"attempt,omitempty"`
+
+	// Epoch The job's epoch as the task knows it; left out, it is not checked.
+	Epoch *UploadEpoch `form:"epoch,omitempty" json:"epoch,omitempty"`
+
+	// Ack Acknowledge the checkpoint in the same step.
+	Ack *UploadAck `form:"ack,omitempty" json:"ack,omitempty"`
+
+	// ContentDigest The digest of the body, RFC 9530; `sha-256` is checked, other algorithms are ignored.
+	ContentDigest *ContentDigest `json:"Content-Digest,omitempty"`
+}
+
 // ListTasksParams defines parameters for ListTasks.
 type ListTasksParams struct {
 	// Job The job; its own ids, epoch and retention.
@@ -2601,16 +2664,16 @@ type UploadPartParams struct {
 	Job *Job `form:"job,omitempty" json:"job,omitempty"`
 
 	// Attempt The task's own restart counter. A part from an older attempt than the highest seen is refused.
-	Attempt *Counter `form:"attempt,omitempty" json:"attempt,omitempty"`
+	Attempt *UploadAttempt `form:"attempt,omitempty" json:"attempt,omitempty"`
 
 	// Epoch The job's epoch as the task knows it; left out, it is not checked.
-	Epoch *Counter `form:"epoch,omitempty" json:"epoch,omitempty"`
+	Epoch *UploadEpoch `form:"epoch,omitempty" json:"epoch,omitempty"`
 
 	// Ack Acknowledge the checkpoint in the same step.
-	Ack *bool `form:"ack,omitempty" json:"ack,omitempty"`
+	Ack *UploadAck `form:"ack,omitempty" json:"ack,omitempty"`
 
 	// ContentDigest The digest of the body, RFC 9530; `sha-256` is checked, other algorithms are ignored.
-	ContentDigest *string `json:"Content-Digest,omitempty"`
+	ContentDigest *ContentDigest `json:"Content-Digest,omitempty"`
 }
 
 // StreamEventsParams defines parameters for StreamEvents.
@@ -2662,6 +2725,12 @@ type PutJobParams struct {
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
+// ForgetTaskByQueryParams defines parameters for ForgetTaskByQuery.
+type ForgetTaskByQueryParams struct {
+	// TaskID The task's name, percent-encoded, as in a path; here proxies leave slashes and dots alone.
+	TaskID TaskIDQuery `form:"taskId" json:"taskId"`
+}
+
 // GetReadinessParams defines parameters for GetReadiness.
 type GetReadinessParams struct {
 	// Verbose Also tell how each job fares; `?verbose` is short for `verbose=true`.
@@ -2703,6 +2772,9 @@ type PatchSharedStateJSONRequestBody = SharedStatePatch
 
 // PutSharedEntryJSONRequestBody defines body for PutSharedEntry for application/json ContentType.
 type PutSharedEntryJSONRequestBody = JSONValue
+
+// UploadPartByQueryJSONRequestBody defines body for UploadPartByQuery for application/json ContentType.
+type UploadPartByQueryJSONRequestBody = StateObject
 
 // UploadPartJSONRequestBody defines body for UploadPart for application/json ContentType.
 type UploadPartJSONRequestBody = StateObject

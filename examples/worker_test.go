@@ -307,7 +307,7 @@ func upload(t *testing.T, server *checkpointtest.Server, task string, part []ent
 			t.Fatal(err)
 		}
 	}
-	path := fmt.Sprintf("%s/checkpoints/%d/tasks/%s/state?ack=true", server.URL, id, url.PathEscape(task))
+	path := fmt.Sprintf("%s/checkpoints/%d/task/state?taskId=%s&ack=true", server.URL, id, url.QueryEscape(task))
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, path, strings.NewReader(lines.String()))
 	if err != nil {
 		t.Fatal(err)

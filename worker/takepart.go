@@ -137,7 +137,8 @@ func (r *run) conclude(ctx context.Context, c *cut, sent bool) error {
 		return nil
 	}
 	var task statusAnswer
-	err := r.client.surely(ctx, call{method: http.MethodGet, path: c.path() + "/tasks/" + url.PathEscape(r.TaskID)}, &task)
+	// The name stands in the query, as proxies may decode and join what stands in a path.
+	err := r.client.surely(ctx, call{method: http.MethodGet, path: c.path() + "/task", query: url.Values{"taskId": {r.TaskID}}}, &task)
 	switch {
 	case err != nil && !isAny(err, CodeTaskNotInCheckpoint, CodeCheckpointDeleted):
 		return err

@@ -18,13 +18,13 @@ import (
 
 // upload sends the part once and acknowledges it in the same step.
 func (r *run) upload(c *cut, entries Entries, meter *meter) (completed bool, _ error) {
-	query := url.Values{"ack": {"true"}, "epoch": {strconv.FormatInt(r.epoch, 10)}}
+	query := url.Values{"taskId": {r.TaskID}, "ack": {"true"}, "epoch": {strconv.FormatInt(r.epoch, 10)}}
 	if r.Attempt > 0 {
 		query.Set("attempt", strconv.FormatInt(r.Attempt, 10))
 	}
 	sending, cutOff := context.WithCancelCause(c.transfer)
 	defer cutOff(nil)
-	request, err := r.client.request(sending, http.MethodPut, c.path()+"/tasks/"+url.PathEscape(r.TaskID)+"/state", query, nil)
+	request, err := r.client.request(sending, http.MethodPut, c.path()+"/task/state", query, nil)
 	if err != nil {
 		return false, err
 	}

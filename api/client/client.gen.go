@@ -659,6 +659,55 @@ type ClientInterface interface {
 	// Corresponds with PUT /checkpoints/{id}/state/{key} (the `PutSharedEntry` operationId).
 	PutSharedEntry(ctx context.Context, id CheckpointID, key EntryKey, params *PutSharedEntryParams, body PutSharedEntryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetTaskByQuery Get one task of a checkpoint by any name
+	//
+	// The same as getTask, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+	//
+	// Answers "did my acknowledgement count?". A task that was named and has not acknowledged is `missing`, with the
+	// part it uploaded so far, if any. A task that neither acknowledged nor was named is 404
+	// `task_not_in_checkpoint`.
+	//
+	// Corresponds with GET /checkpoints/{id}/task (the `GetTaskByQuery` operationId).
+	GetTaskByQuery(ctx context.Context, id CheckpointID, params *GetTaskByQueryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UploadPartByQueryWithBody Upload a task's part by any name
+	//
+	// The same as uploadPart, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+	//
+	// Replaces the part of a task that has not acknowledged yet, all of it at once; until then the earlier part
+	// stays. The body is NDJSON, one entry a line, or one JSON object of up to 8 MiB whose members are the entries
+	// in order. A line's `taskId` may be left out; another one than the query's is 400. Keys are distinct within a
+	// part. The part counts once the task acknowledges, with `ack=true` in the same step.
+	//
+	// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
+	// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
+	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
+	// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /checkpoints/{id}/task/state (the `UploadPartByQuery` operationId).
+	UploadPartByQueryWithBody(ctx context.Context, id CheckpointID, params *UploadPartByQueryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UploadPartByQuery Upload a task's part by any name
+	//
+	// The same as uploadPart, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+	//
+	// Replaces the part of a task that has not acknowledged yet, all of it at once; until then the earlier part
+	// stays. The body is NDJSON, one entry a line, or one JSON object of up to 8 MiB whose members are the entries
+	// in order. A line's `taskId` may be left out; another one than the query's is 400. Keys are distinct within a
+	// part. The part counts once the task acknowledges, with `ack=true` in the same step.
+	//
+	// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
+	// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
+	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
+	// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /checkpoints/{id}/task/state (the `UploadPartByQuery` operationId).
+	UploadPartByQuery(ctx context.Context, id CheckpointID, params *UploadPartByQueryParams, body UploadPartByQueryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListTasks List the tasks of a checkpoint
 	//
 	// Who acknowledged, when, how much, and who is missing, ordered by the bytes of the task id. Without `status`
@@ -883,6 +932,16 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /jobs/{job}/schedule (the `GetSchedule` operationId).
 	GetSchedule(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ForgetTaskByQuery Forget the attempt of a task of any name
+	//
+	// The same as forgetTask, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+	//
+	// Forgets the highest attempt that was heard from a task, which may then begin at 0 again. What it has acknowledged
+	// stays. A task that was never heard from is no error.
+	//
+	// Corresponds with DELETE /jobs/{job}/task (the `ForgetTaskByQuery` operationId).
+	ForgetTaskByQuery(ctx context.Context, job JobName, params *ForgetTaskByQueryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ForgetTask Forget a task's attempt
 	//
@@ -1931,6 +1990,85 @@ func (c *Client) PutSharedEntry(ctx context.Context, id CheckpointID, key EntryK
 	return c.Client.Do(req)
 }
 
+// GetTaskByQuery Get one task of a checkpoint by any name
+//
+// The same as getTask, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+//
+// Answers "did my acknowledgement count?". A task that was named and has not acknowledged is `missing`, with the
+// part it uploaded so far, if any. A task that neither acknowledged nor was named is 404
+// `task_not_in_checkpoint`.
+//
+// Corresponds with GET /checkpoints/{id}/task (the `GetTaskByQuery` operationId).
+func (c *Client) GetTaskByQuery(ctx context.Context, id CheckpointID, params *GetTaskByQueryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTaskByQueryRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UploadPartByQueryWithBody Upload a task's part by any name
+//
+// The same as uploadPart, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+//
+// Replaces the part of a task that has not acknowledged yet, all of it at once; until then the earlier part
+// stays. The body is NDJSON, one entry a line, or one JSON object of up to 8 MiB whose members are the entries
+// in order. A line's `taskId` may be left out; another one than the query's is 400. Keys are distinct within a
+// part. The part counts once the task acknowledges, with `ack=true` in the same step.
+//
+// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
+// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
+// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
+// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /checkpoints/{id}/task/state (the `UploadPartByQuery` operationId).
+func (c *Client) UploadPartByQueryWithBody(ctx context.Context, id CheckpointID, params *UploadPartByQueryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUploadPartByQueryRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UploadPartByQuery Upload a task's part by any name
+//
+// The same as uploadPart, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+//
+// Replaces the part of a task that has not acknowledged yet, all of it at once; until then the earlier part
+// stays. The body is NDJSON, one entry a line, or one JSON object of up to 8 MiB whose members are the entries
+// in order. A line's `taskId` may be left out; another one than the query's is 400. Keys are distinct within a
+// part. The part counts once the task acknowledges, with `ack=true` in the same step.
+//
+// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
+// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
+// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
+// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /checkpoints/{id}/task/state (the `UploadPartByQuery` operationId).
+func (c *Client) UploadPartByQuery(ctx context.Context, id CheckpointID, params *UploadPartByQueryParams, body UploadPartByQueryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUploadPartByQueryRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListTasks List the tasks of a checkpoint
 //
 // Who acknowledged, when, how much, and who is missing, ordered by the bytes of the task id. Without `status`
@@ -2306,6 +2444,26 @@ func (c *Client) ImportJobWithBody(ctx context.Context, job JobName, contentType
 // Corresponds with GET /jobs/{job}/schedule (the `GetSchedule` operationId).
 func (c *Client) GetSchedule(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetScheduleRequest(c.Server, job)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ForgetTaskByQuery Forget the attempt of a task of any name
+//
+// The same as forgetTask, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+//
+// Forgets the highest attempt that was heard from a task, which may then begin at 0 again. What it has acknowledged
+// stays. A task that was never heard from is no error.
+//
+// Corresponds with DELETE /jobs/{job}/task (the `ForgetTaskByQuery` operationId).
+func (c *Client) ForgetTaskByQuery(ctx context.Context, job JobName, params *ForgetTaskByQueryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewForgetTaskByQueryRequest(c.Server, job, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5149,6 +5307,208 @@ func NewPutSharedEntryRequestWithBody(server string, id CheckpointID, key EntryK
 	return req, nil
 }
 
+// NewGetTaskByQueryRequest constructs an http.Request for the GetTaskByQuery method
+func NewGetTaskByQueryRequest(server string, id CheckpointID, params *GetTaskByQueryParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/checkpoints/%s/task", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Job != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "job", *params.Job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "taskId", params.TaskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUploadPartByQueryRequest calls the generic UploadPartByQuery builder with application/json body
+func NewUploadPartByQueryRequest(server string, id CheckpointID, params *UploadPartByQueryParams, body UploadPartByQueryJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUploadPartByQueryRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUploadPartByQueryRequestWithBody constructs an http.Request for the UploadPartByQuery method, with any body, and a specified content type
+func NewUploadPartByQueryRequestWithBody(server string, id CheckpointID, params *UploadPartByQueryParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/checkpoints/%s/task/state", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Job != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "job", *params.Job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "taskId", params.TaskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Attempt != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "attempt", *params.Attempt, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Epoch != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "epoch", *params.Epoch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Ack != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ack", *params.Ack, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.ContentDigest != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Content-Digest", *params.ContentDigest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Content-Digest", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListTasksRequest constructs an http.Request for the ListTasks method
 func NewListTasksRequest(server string, id CheckpointID, params *ListTasksParams) (*http.Request, error) {
 	var err error
@@ -5974,6 +6334,63 @@ func NewGetScheduleRequest(server string, job JobName) (*http.Request, error) {
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewForgetTaskByQueryRequest constructs an http.Request for the ForgetTaskByQuery method
+func NewForgetTaskByQueryRequest(server string, job JobName, params *ForgetTaskByQueryParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job", job, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/jobs/%s/task", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "taskId", params.TaskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -6811,6 +7228,57 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /checkpoints/{id}/state/{key} (the `PutSharedEntry` operationId).
 	PutSharedEntryWithResponse(ctx context.Context, id CheckpointID, key EntryKey, params *PutSharedEntryParams, body PutSharedEntryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSharedEntryResponse, error)
 
+	// GetTaskByQueryWithResponse Get one task of a checkpoint by any name
+	//
+	// The same as getTask, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+	//
+	// Answers "did my acknowledgement count?". A task that was named and has not acknowledged is `missing`, with the
+	// part it uploaded so far, if any. A task that neither acknowledged nor was named is 404
+	// `task_not_in_checkpoint`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /checkpoints/{id}/task (the `GetTaskByQuery` operationId).
+	GetTaskByQueryWithResponse(ctx context.Context, id CheckpointID, params *GetTaskByQueryParams, reqEditors ...RequestEditorFn) (*GetTaskByQueryResponse, error)
+
+	// UploadPartByQueryWithBodyWithResponse Upload a task's part by any name
+	//
+	// The same as uploadPart, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+	//
+	// Replaces the part of a task that has not acknowledged yet, all of it at once; until then the earlier part
+	// stays. The body is NDJSON, one entry a line, or one JSON object of up to 8 MiB whose members are the entries
+	// in order. A line's `taskId` may be left out; another one than the query's is 400. Keys are distinct within a
+	// part. The part counts once the task acknowledges, with `ack=true` in the same step.
+	//
+	// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
+	// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
+	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
+	// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /checkpoints/{id}/task/state (the `UploadPartByQuery` operationId).
+	UploadPartByQueryWithBodyWithResponse(ctx context.Context, id CheckpointID, params *UploadPartByQueryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UploadPartByQueryResponse, error)
+
+	// UploadPartByQueryWithResponse Upload a task's part by any name
+	//
+	// The same as uploadPart, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+	//
+	// Replaces the part of a task that has not acknowledged yet, all of it at once; until then the earlier part
+	// stays. The body is NDJSON, one entry a line, or one JSON object of up to 8 MiB whose members are the entries
+	// in order. A line's `taskId` may be left out; another one than the query's is 400. Keys are distinct within a
+	// part. The part counts once the task acknowledges, with `ack=true` in the same step.
+	//
+	// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
+	// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
+	// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
+	// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /checkpoints/{id}/task/state (the `UploadPartByQuery` operationId).
+	UploadPartByQueryWithResponse(ctx context.Context, id CheckpointID, params *UploadPartByQueryParams, body UploadPartByQueryJSONRequestBody, reqEditors ...RequestEditorFn) (*UploadPartByQueryResponse, error)
+
 	// ListTasksWithResponse List the tasks of a checkpoint
 	//
 	// Who acknowledged, when, how much, and who is missing, ordered by the bytes of the task id. Without `status`
@@ -7053,6 +7521,18 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /jobs/{job}/schedule (the `GetSchedule` operationId).
 	GetScheduleWithResponse(ctx context.Context, job JobName, reqEditors ...RequestEditorFn) (*GetScheduleResponse, error)
+
+	// ForgetTaskByQueryWithResponse Forget the attempt of a task of any name
+	//
+	// The same as forgetTask, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+	//
+	// Forgets the highest attempt that was heard from a task, which may then begin at 0 again. What it has acknowledged
+	// stays. A task that was never heard from is no error.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /jobs/{job}/task (the `ForgetTaskByQuery` operationId).
+	ForgetTaskByQueryWithResponse(ctx context.Context, job JobName, params *ForgetTaskByQueryParams, reqEditors ...RequestEditorFn) (*ForgetTaskByQueryResponse, error)
 
 	// ForgetTaskWithResponse Forget a task's attempt
 	//
@@ -11893,6 +12373,291 @@ func (r PutSharedEntryResponse) ContentType() string {
 	return ""
 }
 
+// GetTaskByQueryResponse401Headers the declared response headers of an HTTP 401 response for GetTaskByQuery
+type GetTaskByQueryResponse401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetTaskByQueryResponse429Headers the declared response headers of an HTTP 429 response for GetTaskByQuery
+type GetTaskByQueryResponse429Headers struct {
+	RetryAfter *int
+}
+
+// GetTaskByQueryResponse503Headers the declared response headers of an HTTP 503 response for GetTaskByQuery
+type GetTaskByQueryResponse503Headers struct {
+	RetryAfter *int
+}
+
+type GetTaskByQueryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskAnswer
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
+	ApplicationProblemJSON406 *NotAcceptable
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetTaskByQueryResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetTaskByQueryResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetTaskByQueryResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetTaskByQueryResponse) GetJSON200() *TaskAnswer {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetTaskByQueryResponse) GetApplicationProblemJSON400() *BadRequest {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetTaskByQueryResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetTaskByQueryResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetTaskByQueryResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
+func (r GetTaskByQueryResponse) GetApplicationProblemJSON406() *NotAcceptable {
+	return r.ApplicationProblemJSON406
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r GetTaskByQueryResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetTaskByQueryResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetTaskByQueryResponse) GetApplicationProblemJSON500() *InternalError {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetTaskByQueryResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetTaskByQueryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetTaskByQueryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetTaskByQueryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetTaskByQueryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UploadPartByQueryResponse401Headers the declared response headers of an HTTP 401 response for UploadPartByQuery
+type UploadPartByQueryResponse401Headers struct {
+	WWWAuthenticate string
+}
+
+// UploadPartByQueryResponse429Headers the declared response headers of an HTTP 429 response for UploadPartByQuery
+type UploadPartByQueryResponse429Headers struct {
+	RetryAfter *int
+}
+
+// UploadPartByQueryResponse503Headers the declared response headers of an HTTP 503 response for UploadPartByQuery
+type UploadPartByQueryResponse503Headers struct {
+	RetryAfter *int
+}
+
+// UploadPartByQueryResponse507Headers the declared response headers of an HTTP 507 response for UploadPartByQuery
+type UploadPartByQueryResponse507Headers struct {
+	RetryAfter *int
+}
+
+type UploadPartByQueryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PartStored
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
+	ApplicationProblemJSON406 *NotAcceptable
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Unprocessable
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// ApplicationProblemJSON507 the response for an HTTP 507 `application/problem+json` response
+	ApplicationProblemJSON507 *StoreFull
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *UploadPartByQueryResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *UploadPartByQueryResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *UploadPartByQueryResponse503Headers
+	// Headers507 the parsed response headers for an HTTP 507 response
+	Headers507 *UploadPartByQueryResponse507Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UploadPartByQueryResponse) GetJSON200() *PartStored {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r UploadPartByQueryResponse) GetApplicationProblemJSON400() *BadRequest {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r UploadPartByQueryResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r UploadPartByQueryResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r UploadPartByQueryResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
+func (r UploadPartByQueryResponse) GetApplicationProblemJSON406() *NotAcceptable {
+	return r.ApplicationProblemJSON406
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r UploadPartByQueryResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r UploadPartByQueryResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r UploadPartByQueryResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r UploadPartByQueryResponse) GetApplicationProblemJSON422() *Unprocessable {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r UploadPartByQueryResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r UploadPartByQueryResponse) GetApplicationProblemJSON500() *InternalError {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r UploadPartByQueryResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetApplicationProblemJSON507 returns the response for an HTTP 507 `application/problem+json` response
+func (r UploadPartByQueryResponse) GetApplicationProblemJSON507() *StoreFull {
+	return r.ApplicationProblemJSON507
+}
+
+// GetBody returns the raw response body bytes
+func (r UploadPartByQueryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UploadPartByQueryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UploadPartByQueryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UploadPartByQueryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListTasksResponse401Headers the declared response headers of an HTTP 401 response for ListTasks
 type ListTasksResponse401Headers struct {
 	WWWAuthenticate string
@@ -12037,7 +12802,7 @@ type GetTaskResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Task
+	JSON200 *TaskAnswer
 	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
 	ApplicationProblemJSON400 *BadRequest
 	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
@@ -12065,7 +12830,7 @@ type GetTaskResponse struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetTaskResponse) GetJSON200() *Task {
+func (r GetTaskResponse) GetJSON200() *TaskAnswer {
 	return r.JSON200
 }
 
@@ -12167,7 +12932,7 @@ type UploadPartResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *UploadResult
+	JSON200 *PartStored
 	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
 	ApplicationProblemJSON400 *BadRequest
 	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
@@ -12205,7 +12970,7 @@ type UploadPartResponse struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r UploadPartResponse) GetJSON200() *UploadResult {
+func (r UploadPartResponse) GetJSON200() *PartStored {
 	return r.JSON200
 }
 
@@ -13603,6 +14368,117 @@ func (r GetScheduleResponse) ContentType() string {
 	return ""
 }
 
+// ForgetTaskByQueryResponse401Headers the declared response headers of an HTTP 401 response for ForgetTaskByQuery
+type ForgetTaskByQueryResponse401Headers struct {
+	WWWAuthenticate string
+}
+
+// ForgetTaskByQueryResponse429Headers the declared response headers of an HTTP 429 response for ForgetTaskByQuery
+type ForgetTaskByQueryResponse429Headers struct {
+	RetryAfter *int
+}
+
+// ForgetTaskByQueryResponse503Headers the declared response headers of an HTTP 503 response for ForgetTaskByQuery
+type ForgetTaskByQueryResponse503Headers struct {
+	RetryAfter *int
+}
+
+type ForgetTaskByQueryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *BadRequest
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON406 the response for an HTTP 406 `application/problem+json` response
+	ApplicationProblemJSON406 *NotAcceptable
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *InternalError
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ForgetTaskByQueryResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ForgetTaskByQueryResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ForgetTaskByQueryResponse503Headers
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ForgetTaskByQueryResponse) GetApplicationProblemJSON400() *BadRequest {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ForgetTaskByQueryResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ForgetTaskByQueryResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ForgetTaskByQueryResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON406 returns the response for an HTTP 406 `application/problem+json` response
+func (r ForgetTaskByQueryResponse) GetApplicationProblemJSON406() *NotAcceptable {
+	return r.ApplicationProblemJSON406
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ForgetTaskByQueryResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ForgetTaskByQueryResponse) GetApplicationProblemJSON500() *InternalError {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ForgetTaskByQueryResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ForgetTaskByQueryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ForgetTaskByQueryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ForgetTaskByQueryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ForgetTaskByQueryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ForgetTaskResponse401Headers the declared response headers of an HTTP 401 response for ForgetTask
 type ForgetTaskResponse401Headers struct {
 	WWWAuthenticate string
@@ -14955,6 +15831,75 @@ func (c *ClientWithResponses) PutSharedEntryWithResponse(ctx context.Context, id
 	return ParsePutSharedEntryResponse(rsp)
 }
 
+// GetTaskByQueryWithResponse Get one task of a checkpoint by any name
+//
+// The same as getTask, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+//
+// Answers "did my acknowledgement count?". A task that was named and has not acknowledged is `missing`, with the
+// part it uploaded so far, if any. A task that neither acknowledged nor was named is 404
+// `task_not_in_checkpoint`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /checkpoints/{id}/task (the `GetTaskByQuery` operationId).
+func (c *ClientWithResponses) GetTaskByQueryWithResponse(ctx context.Context, id CheckpointID, params *GetTaskByQueryParams, reqEditors ...RequestEditorFn) (*GetTaskByQueryResponse, error) {
+	rsp, err := c.GetTaskByQuery(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetTaskByQueryResponse(rsp)
+}
+
+// UploadPartByQueryWithBodyWithResponse Upload a task's part by any name
+//
+// The same as uploadPart, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+//
+// Replaces the part of a task that has not acknowledged yet, all of it at once; until then the earlier part
+// stays. The body is NDJSON, one entry a line, or one JSON object of up to 8 MiB whose members are the entries
+// in order. A line's `taskId` may be left out; another one than the query's is 400. Keys are distinct within a
+// part. The part counts once the task acknowledges, with `ack=true` in the same step.
+//
+// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
+// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
+// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
+// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /checkpoints/{id}/task/state (the `UploadPartByQuery` operationId).
+func (c *ClientWithResponses) UploadPartByQueryWithBodyWithResponse(ctx context.Context, id CheckpointID, params *UploadPartByQueryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UploadPartByQueryResponse, error) {
+	rsp, err := c.UploadPartByQueryWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUploadPartByQueryResponse(rsp)
+}
+
+// UploadPartByQueryWithResponse Upload a task's part by any name
+//
+// The same as uploadPart, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+//
+// Replaces the part of a task that has not acknowledged yet, all of it at once; until then the earlier part
+// stays. The body is NDJSON, one entry a line, or one JSON object of up to 8 MiB whose members are the entries
+// in order. A line's `taskId` may be left out; another one than the query's is 400. Keys are distinct within a
+// part. The part counts once the task acknowledges, with `ack=true` in the same step.
+//
+// The checkpoint is checked before the first byte is read, so a client that sends `Expect: 100-continue` learns
+// of a 409 without sending the body, and again every two seconds and at the end. With `Content-Digest`
+// (RFC 9530, `sha-256`) a body that arrives changed is 400 `invalid_parameter`. `digest` in the answer is the
+// SHA-256 of the part's restore bytes; send it with the acknowledgement to make sure that this very part counts.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /checkpoints/{id}/task/state (the `UploadPartByQuery` operationId).
+func (c *ClientWithResponses) UploadPartByQueryWithResponse(ctx context.Context, id CheckpointID, params *UploadPartByQueryParams, body UploadPartByQueryJSONRequestBody, reqEditors ...RequestEditorFn) (*UploadPartByQueryResponse, error) {
+	rsp, err := c.UploadPartByQuery(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUploadPartByQueryResponse(rsp)
+}
+
 // ListTasksWithResponse List the tasks of a checkpoint
 //
 // Who acknowledged, when, how much, and who is missing, ordered by the bytes of the task id. Without `status`
@@ -15292,6 +16237,24 @@ func (c *ClientWithResponses) GetScheduleWithResponse(ctx context.Context, job J
 		return nil, err
 	}
 	return ParseGetScheduleResponse(rsp)
+}
+
+// ForgetTaskByQueryWithResponse Forget the attempt of a task of any name
+//
+// The same as forgetTask, by the name in the query, which takes every name: slashes, `a/../b`, the whole of Unicode.
+//
+// Forgets the highest attempt that was heard from a task, which may then begin at 0 again. What it has acknowledged
+// stays. A task that was never heard from is no error.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /jobs/{job}/task (the `ForgetTaskByQuery` operationId).
+func (c *ClientWithResponses) ForgetTaskByQueryWithResponse(ctx context.Context, job JobName, params *ForgetTaskByQueryParams, reqEditors ...RequestEditorFn) (*ForgetTaskByQueryResponse, error) {
+	rsp, err := c.ForgetTaskByQuery(ctx, job, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseForgetTaskByQueryResponse(rsp)
 }
 
 // ForgetTaskWithResponse Forget a task's attempt
@@ -20501,6 +21464,288 @@ func ParsePutSharedEntryResponse(rsp *http.Response) (*PutSharedEntryResponse, e
 	return response, nil
 }
 
+// ParseGetTaskByQueryResponse parses an HTTP response from a GetTaskByQueryWithResponse call
+func ParseGetTaskByQueryResponse(rsp *http.Response) (*GetTaskByQueryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetTaskByQueryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
+		var dest NotAcceptable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON406 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetTaskByQueryResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetTaskByQueryResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetTaskByQueryResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUploadPartByQueryResponse parses an HTTP response from a UploadPartByQueryWithResponse call
+func ParseUploadPartByQueryResponse(rsp *http.Response) (*UploadPartByQueryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UploadPartByQueryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PartStored
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
+		var dest NotAcceptable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON406 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Unprocessable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 507:
+		var dest StoreFull
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON507 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers UploadPartByQueryResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers UploadPartByQueryResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers UploadPartByQueryResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	case rsp.StatusCode == 507:
+		var headers UploadPartByQueryResponse507Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers507 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListTasksResponse parses an HTTP response from a ListTasksWithResponse call
 func ParseListTasksResponse(rsp *http.Response) (*ListTasksResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -20638,7 +21883,7 @@ func ParseGetTaskResponse(rsp *http.Response) (*GetTaskResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Task
+		var dest TaskAnswer
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -20760,7 +22005,7 @@ func ParseUploadPartResponse(rsp *http.Response) (*UploadPartResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest UploadResult
+		var dest PartStored
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -22192,6 +23437,117 @@ func ParseGetScheduleResponse(rsp *http.Response) (*GetScheduleResponse, error) 
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers GetScheduleResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseForgetTaskByQueryResponse parses an HTTP response from a ForgetTaskByQueryWithResponse call
+func ParseForgetTaskByQueryResponse(rsp *http.Response) (*ForgetTaskByQueryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ForgetTaskByQueryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 406:
+		var dest NotAcceptable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON406 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ForgetTaskByQueryResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ForgetTaskByQueryResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers ForgetTaskByQueryResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {

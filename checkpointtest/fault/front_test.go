@@ -345,6 +345,7 @@ func TestRoutesMatchByMethodAndSegments(t *testing.T) {
 		want         string // the variables, or "no"
 	}{
 		{fault.Upload, "PUT", "/checkpoints/7/tasks/a%2Fb/state", "map[id:7 taskId:a/b]"},
+		{fault.Upload, "PUT", "/checkpoints/7/task/state", "map[id:7]"},
 		{fault.Upload, "POST", "/checkpoints/7/tasks/a/state", "no"},
 		{fault.Upload, "PUT", "/checkpoints/7/tasks/a/state/x", "no"},
 		{fault.Upload, "PUT", "/checkpoints/7/tasks//state", "no"},

@@ -49,10 +49,14 @@ func (r Request) Is(route Route) bool {
 	return is
 }
 
-// Var gives what a name in the route stands for, "" when the request is of another route.
+// Var gives what a name in the route stands for, "" when the request is of another route. A name
+// that the request's path has not is looked for in its query: a task has both forms.
 func (r Request) Var(route Route, name string) string {
-	vars, _ := route.Match(r.Method, r.Path)
-	return vars[name]
+	vars, is := route.Match(r.Method, r.Path)
+	if value, inPath := vars[name]; inPath || !is {
+		return value
+	}
+	return r.Query.Get(name)
 }
 
 // String is a line of a log.

@@ -8,7 +8,8 @@ import (
 // Route is a method and a path: "PUT /checkpoints/{id}/tasks/{taskId}/state". A name in braces
 // stands for one segment, whatever is in it, so that /checkpoints/{id} is about
 // /checkpoints/latest, too; {name...} at the end stands for the rest. Without a method it is about all
-// of them. The query plays no part.
+// of them. The query plays no part. Several paths with " | " between them are one route: its
+// names are those of the path that the request has.
 type Route string
 
 // The routes that workers use.
@@ -20,8 +21,8 @@ const (
 	Recover    Route = "POST /checkpoints/recover"
 	Latest     Route = "GET /checkpoints/latest"
 	Checkpoint Route = "GET /checkpoints/{id}"
-	Task       Route = "GET /checkpoints/{id}/tasks/{taskId}"
-	Upload     Route = "PUT /checkpoints/{id}/tasks/{taskId}/state"
+	Task       Route = "GET /checkpoints/{id}/tasks/{taskId} | /checkpoints/{id}/task"
+	Upload     Route = "PUT /checkpoints/{id}/tasks/{taskId}/state | /checkpoints/{id}/task/state"
 	Ack        Route = "POST /checkpoints/{id}/acks"
 	Abort      Route = "POST /checkpoints/{id}/abort"
 	Extend     Route = "POST /checkpoints/{id}/extend"
@@ -41,6 +42,15 @@ func (r Route) Match(method, escapedPath string) (vars map[string]string, ok boo
 	if wanted != method {
 		return nil, false
 	}
+	for one := range strings.SplitSeq(pattern, " | ") {
+		if vars, ok := matchPath(one, escapedPath); ok {
+			return vars, true
+		}
+	}
+	return nil, false
+}
+
+func matchPath(pattern, escapedPath string) (vars map[string]string, ok bool) {
 	vars = map[string]string{}
 	path := strings.Split(escapedPath, "/")
 	for i, want := range strings.Split(pattern, "/") {

@@ -75,7 +75,7 @@ public class Worker {
             state.computeIfPresent("count", (key, count) -> ((BigDecimal) count).add(BigDecimal.ONE));
             var part = new ArrayList<Object>();
             state.forEach((key, value) -> part.add(entry("key", key, "value", value)));
-            var upload = new StringBuilder(path + "/tasks/" + task + "/state?ack=true");
+            var upload = new StringBuilder(path + "/task/state?taskId=" + task + "&ack=true");
             life.forEach((parameter, value) -> upload.append("&" + parameter + "=" + value));
             call("PUT", upload.toString(), part, "application/x-ndjson");
         } catch (RuntimeException why) {
@@ -129,7 +129,7 @@ public class Worker {
             var seconds = answer == null ? "" : answer.headers().firstValue("Retry-After").orElse("");
             Thread.sleep(seconds.matches("[1-9][0-9]?") ? 1000 * Long.parseLong(seconds) : 200);
             // It may be over, perhaps by what was sent.
-            if (method.equals("PUT") && !"pending".equals(call("GET", path.replaceAll("/tasks/.*", ""), List.of()).get(0).get("status")))
+            if (method.equals("PUT") && !"pending".equals(call("GET", path.replaceAll("/task/.*", ""), List.of()).get(0).get("status")))
                 return List.of();
         }
     }

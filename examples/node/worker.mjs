@@ -31,7 +31,7 @@ async function call(method, path, lines, media = 'application/json') {
     console.error(`${method} ${path}: ${answer?.status ?? 'no answer'}, trying again`)
     await pause(retryAfter || 200)
     if (method !== 'PUT') continue
-    const [checkpoint] = await call('GET', path.split('/tasks/')[0])
+    const [checkpoint] = await call('GET', path.split('/task/')[0])
     if (checkpoint.status !== 'pending') return [] // it is over, perhaps by what was sent
   }
 }
@@ -64,7 +64,7 @@ async function takePart(id, life) {
   try {
     state.set('count', state.get('count') + 1) // the work of a real worker would be beside this
     const part = [...state].map(([key, value]) => ({ key, value }))
-    await call('PUT', `/checkpoints/${id}/tasks/${task}/state?ack=true&${new URLSearchParams(life)}`, part, 'application/x-ndjson')
+    await call('PUT', `/checkpoints/${id}/task/state?taskId=${task}&ack=true&${new URLSearchParams(life)}`, part, 'application/x-ndjson')
   } catch (why) {
     if (why.code?.startsWith('stale_')) throw why // the fleet has recovered, or a later life is about
     if (why.code === 'ack_conflict' || ENDED.includes(why.code)) return // it has the part, or is over: go on

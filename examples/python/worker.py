@@ -26,7 +26,7 @@ def call(method, path, lines=(), media="application/json"):
                 raise ValueError(problem["detail"])
             print(f"{method} {path}: {why}, trying again", file=sys.stderr)
             time.sleep(float(head.get("Retry-After", 0.2)))
-        if method == "PUT" and [*call("GET", path.split("/tasks/")[0]), {}][0].get("status") != "pending":
+        if method == "PUT" and [*call("GET", path.split("/task/")[0]), {}][0].get("status") != "pending":
             return []  # the checkpoint is over, perhaps by what was sent
 
 
@@ -38,6 +38,6 @@ while True:
         try:
             state["count"] += 1  # the work of a real worker would be beside this
             part = [{"key": key, "value": value} for key, value in state.items()]
-            call("PUT", f"{path}/tasks/{task}/state?ack=true&{parse.urlencode(life)}", part, "application/x-ndjson")
+            call("PUT", f"{path}/task/state?taskId={task}&ack=true&{parse.urlencode(life)}", part, "application/x-ndjson")
         except Exception as why:  # all of them learn at once that this checkpoint cannot be
             call("POST", f"{path}/abort", [{"taskId": name, "reason": str(why), **life}])

@@ -49,7 +49,7 @@ func as(name string) []string { return []string{"Authorization", "Bearer token-o
 
 // ofTasks are the operations that a token's task patterns bind; the others know no task, or
 // read it or manage it.
-var ofTasks = map[string]bool{"acknowledge": true, "uploadPart": true, "abortCheckpoint": true}
+var ofTasks = map[string]bool{"acknowledge": true, "uploadPart": true, "uploadPartByQuery": true, "abortCheckpoint": true}
 
 // Every operation of the contract is called as every role, in the token's own job and in
 // another, for tasks that the token is for and for others: only what x-role says may get past
@@ -143,6 +143,8 @@ func TestATaskPatternBindsAcksUploadsAndDeclines(t *testing.T) {
 	}
 	f.do("PUT", "/checkpoints/0/tasks/task-2/state", `{}`, as("worker")...).refused(coordinator.CodeForbidden)
 	f.do("PUT", "/checkpoints/0/tasks/reader-7/state", `{}`, as("worker")...).want(http.StatusOK)
+	f.do("PUT", "/checkpoints/0/task/state?taskId=task-2", `{}`, as("worker")...).refused(coordinator.CodeForbidden)
+	f.do("PUT", "/checkpoints/0/task/state?taskId=reader-7", `{}`, as("worker")...).want(http.StatusOK)
 	var seen api.Checkpoint
 	f.do("GET", "/checkpoints/0", "", as("ops")...).want(http.StatusOK).into(&seen)
 	if seen.AcknowledgedTasks != 1 {

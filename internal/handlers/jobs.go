@@ -112,9 +112,14 @@ func (s *server) GetSchedule(ctx context.Context, request api.GetScheduleRequest
 	return api.GetSchedule200JSONResponse(scheduleOf(request.Job, schedule)), nil
 }
 
-// ForgetTask forgets a task's attempt.
+// ForgetTask forgets the attempt of the task in the path.
 func (s *server) ForgetTask(ctx context.Context, request api.ForgetTaskRequestObject) (api.ForgetTaskResponseObject, error) {
 	return api.ForgetTask204Response{}, s.coordinator.ForgetTask(ctx, request.Job, request.TaskID)
+}
+
+// ForgetTaskByQuery forgets the attempt of the task in the query.
+func (s *server) ForgetTaskByQuery(ctx context.Context, request api.ForgetTaskByQueryRequestObject) (api.ForgetTaskByQueryResponseObject, error) {
+	return api.ForgetTaskByQuery204Response{}, s.coordinator.ForgetTask(ctx, request.Job, request.Params.TaskID)
 }
 
 // settingsOf maps what a PUT says.

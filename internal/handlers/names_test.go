@@ -117,6 +117,34 @@ func TestAwkwardTaskIDsComeBackByEveryRoute(t *testing.T) {
 	}
 }
 
+// The form with the name in the query is for names that a proxy would change in a path.
+func TestAwkwardTaskIDsDoEverythingByQuery(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	for _, id := range append([]string{"x/../y", "ü ?&#"}, awkward...) {
+		path := f.trigger(`{"requiredTaskAcks":1}`)
+		query := "?taskId=" + url.QueryEscape(id)
+		f.do("PUT", path+"/task/state"+query+"&attempt=3&epoch=0", `{"k":`+jsonString(id)+`}`).want(http.StatusOK)
+		var task api.Task
+		for _, form := range []string{"/task" + query, "/tasks/" + url.PathEscape(id)} { // both are about the same task
+			f.do("GET", path+form, "").want(http.StatusOK).into(&task)
+			if task.TaskID != id || task.Uploaded == nil {
+				t.Errorf("task %q by %s: %+v", id, form, task)
+			}
+		}
+		f.do("PUT", path+"/task/state"+query+"&attempt=3&ack=true", `{"k":`+jsonString(id)+`}`).want(http.StatusOK)
+		var entry struct{ TaskID, Value string }
+		f.do("GET", path+"/restore"+query, "").want(http.StatusOK).into(&entry)
+		if entry.TaskID != id || entry.Value != id {
+			t.Errorf("task %q was restored as %+v", id, entry)
+		}
+		next := f.trigger(`{"requiredTaskAcks":1}`)
+		f.do("PUT", next+"/task/state"+query+"&attempt=2", `{}`).refused(coordinator.CodeStaleAttempt)
+		f.do("DELETE", "/jobs/default/task"+query, "").want(http.StatusNoContent)
+		f.do("PUT", next+"/task/state"+query+"&attempt=2&ack=true", `{}`).want(http.StatusOK)
+	}
+}
+
 func jsonString(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
@@ -136,6 +164,12 @@ func TestNamesThatAreNoneAreRefused(t *testing.T) {
 		path + "/entry?key=%ff",
 		path + "/state/%ff",
 		path + "/tasks/-",
+		path + "/task",
+		path + "/task?taskId=",
+		path + "/task?taskId=-",
+		path + "/task?taskId=%20a",
+		path + "/task?taskId=a&taskId=b",
+		path + "/task?taskId=" + strings.Repeat("t", 1025),
 		path + "/tasks/%20a",
 		path + "/tasks/a%0A",
 		path + "/tasks/" + strings.Repeat("t", 1025),

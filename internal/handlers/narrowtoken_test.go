@@ -15,7 +15,7 @@ import (
 // adds is refused until somebody says otherwise.
 func TestATokenForTheAcksOfOneTaskInOneJobCanDoNothingElse(t *testing.T) {
 	t.Parallel()
-	may := map[string]bool{"acknowledge": true, "uploadPart": true, "abortCheckpoint": true, "extendCheckpoint": true}
+	may := map[string]bool{"acknowledge": true, "uploadPart": true, "uploadPartByQuery": true, "abortCheckpoint": true, "extendCheckpoint": true}
 	mayAnybody := map[string]bool{"getHealth": true, "getLimits": true, "getContract": true}
 	bodies := map[string]string{"acknowledge": `{"taskId":"task-1"}`, "abortCheckpoint": `{"taskId":"task-1"}`}
 	examples, err := apitest.Load()

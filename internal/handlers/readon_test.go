@@ -130,6 +130,7 @@ func TestARefusalReachesWhoSendsEverythingBeforeReading(t *testing.T) {
 		"a completed one":               {"PUT /checkpoints/3/tasks/c/state" + inLines, part, coordinator.CodeCheckpointCompleted},
 		"a deleted one":                 {"PUT /checkpoints/4/tasks/c/state" + inLines, part, coordinator.CodeCheckpointDeleted},
 		"an acknowledged task":          {"PUT /checkpoints/0/tasks/a/state" + inLines, part, coordinator.CodeAckConflict},
+		"an acknowledged task by query": {"PUT /checkpoints/0/task/state?taskId=a" + inLines, part, coordinator.CodeAckConflict},
 		"a task that is not expected":   {"PUT /checkpoints/0/tasks/c/state" + inLines, part, coordinator.CodeTaskNotExpected},
 		"an unknown job":                {"PUT /checkpoints/0/tasks/b/state?job=x" + inLines, part, coordinator.CodeJobNotFound},
 		"another media type":            {"PUT /checkpoints/0/tasks/b/state\nContent-Type: text/csv", part, coordinator.CodeUnsupportedMediaType},

@@ -16,11 +16,22 @@ func (s *server) ListTasks(ctx context.Context, request api.ListTasksRequestObje
 	return api.ListTasks200JSONResponse(taskListOf(result)), nil
 }
 
-// GetTask reads one task of a checkpoint.
+// GetTask reads the task of a checkpoint in the path.
 func (s *server) GetTask(ctx context.Context, request api.GetTaskRequestObject) (api.GetTaskResponseObject, error) {
-	task, err := s.coordinator.Task(ctx, coordinator.Ref{Job: jobOf(request.Params.Job), ID: int64(request.ID)}, request.TaskID)
+	task, err := s.readTask(ctx, request.Params.Job, request.ID, request.TaskID)
+	return api.GetTask200JSONResponse{TaskAnswerJSONResponse: task}, err
+}
+
+// GetTaskByQuery reads the task of a checkpoint in the query.
+func (s *server) GetTaskByQuery(ctx context.Context, request api.GetTaskByQueryRequestObject) (api.GetTaskByQueryResponseObject, error) {
+	task, err := s.readTask(ctx, request.Params.Job, request.ID, request.Params.TaskID)
+	return api.GetTaskByQuery200JSONResponse{TaskAnswerJSONResponse: task}, err
+}
+
+func (s *server) readTask(ctx context.Context, job *string, id api.ID, taskID string) (api.TaskAnswerJSONResponse, error) {
+	task, err := s.coordinator.Task(ctx, coordinator.Ref{Job: jobOf(job), ID: int64(id)}, taskID)
 	if err != nil {
-		return nil, err
+		return api.TaskAnswerJSONResponse{}, err
 	}
-	return api.GetTask200JSONResponse(taskOf(task)), nil
+	return api.TaskAnswerJSONResponse(taskOf(task)), nil
 }

@@ -19,47 +19,63 @@ import (
 // commitBudget is how long the store may take to make a received part the task's own.
 const commitBudget = 30 * time.Second
 
-// UploadPart receives a part. The store is asked before the first byte is read, so that a
-// client which waits for 100 Continue learns of a refusal before it sends anything.
+// UploadPart receives the part of the task in the path.
 func (s *server) UploadPart(ctx context.Context, request api.UploadPartRequestObject) (api.UploadPartResponseObject, error) {
+	params := request.Params
+	stored, err := s.uploadPart(ctx, uploadOf(params.Job, request.ID, request.TaskID, params.Attempt, params.Epoch), params.Ack, params.ContentDigest)
+	return api.UploadPart200JSONResponse{PartStoredJSONResponse: stored}, err
+}
+
+// UploadPartByQuery receives the part of the task in the query.
+func (s *server) UploadPartByQuery(ctx context.Context, request api.UploadPartByQueryRequestObject) (api.UploadPartByQueryResponseObject, error) {
+	params := request.Params
+	stored, err := s.uploadPart(ctx, uploadOf(params.Job, request.ID, params.TaskID, params.Attempt, params.Epoch), params.Ack, params.ContentDigest)
+	return api.UploadPartByQuery200JSONResponse{PartStoredJSONResponse: stored}, err
+}
+
+func uploadOf(job *string, id api.ID, taskID string, attempt, epoch *int64) coordinator.UploadCall {
+	return coordinator.UploadCall{Job: jobOf(job), ID: int64(id), TaskID: taskID, Attempt: valueOr(attempt, 0), Epoch: epoch}
+}
+
+// uploadPart receives a part. The store is asked before the first byte is read, so that a
+// client which waits for 100 Continue learns of a refusal before it sends anything.
+func (s *server) uploadPart(
+	ctx context.Context, call coordinator.UploadCall, ack *bool, contentDigest *string,
+) (stored api.PartStoredJSONResponse, _ error) {
 	e := exchangeOf(ctx)
 	if err := checkMediaType(e.request, mediaNDJSON, mediaJSON); err != nil {
-		return nil, err
+		return stored, err
 	}
-	if err := admitTask(ctx, request.TaskID, ""); err != nil {
-		return nil, err
+	if err := admitTask(ctx, call.TaskID, ""); err != nil {
+		return stored, err
 	}
-	digest, err := sha256Of(request.Params.ContentDigest)
+	digest, err := sha256Of(contentDigest)
 	if err != nil {
-		return nil, err
+		return stored, err
 	}
-	upload, err := s.beginUpload(ctx, request)
+	upload, err := s.beginUpload(ctx, call)
 	if err != nil {
-		return nil, err
+		return stored, err
 	}
 	defer upload.Discard(ctx)
-	part, err := s.receive(e, upload, request.TaskID, digest)
+	part, err := s.receive(e, upload, call.TaskID, digest)
 	if err != nil {
-		return nil, err
+		return stored, err
 	}
 	commit, cancel := context.WithTimeout(ctx, commitBudget)
 	defer cancel()
-	outcome, err := upload.Commit(commit, part, valueOr(request.Params.Ack, false))
+	outcome, err := upload.Commit(commit, part, valueOr(ack, false))
 	if err != nil {
-		return nil, err
+		return stored, err
 	}
-	return api.UploadPart200JSONResponse(uploadResultOf(int64(request.ID), part, outcome)), nil
+	return api.PartStoredJSONResponse(uploadResultOf(call.ID, part, outcome)), nil
 }
 
 // beginUpload asks the store within the budget of a small request. The upload's context
 // lives on until the request ends.
-func (s *server) beginUpload(ctx context.Context, request api.UploadPartRequestObject) (*coordinator.RunningUpload, error) {
-	params := request.Params
+func (s *server) beginUpload(ctx context.Context, call coordinator.UploadCall) (*coordinator.RunningUpload, error) {
 	stream, inTime, cancel := s.starting(ctx, s.options.Budget)
-	upload, err := s.coordinator.BeginUpload(stream, coordinator.UploadCall{
-		Job: jobOf(params.Job), ID: int64(request.ID), TaskID: request.TaskID,
-		Attempt: valueOr(params.Attempt, 0), Epoch: params.Epoch,
-	})
+	upload, err := s.coordinator.BeginUpload(stream, call)
 	if !inTime() {
 		if err == nil {
 			upload.Discard(ctx)

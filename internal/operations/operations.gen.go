@@ -354,6 +354,32 @@ var table = [...]*Operation{
 		Headers:        []string{"If-Match", "If-None-Match"},
 	},
 	{
+		Name: "GetTaskByQuery", Method: "GET", Path: "/checkpoints/{id}/task",
+		Role: "read", Class: "small",
+		Produces: []string{"application/json"},
+		Query: []Parameter{
+			{Name: "job", Type: Text},
+			{Name: "taskId", Required: true, Type: Text},
+		},
+		PathParameters: []string{"id"},
+	},
+	{
+		Name: "UploadPartByQuery", Method: "PUT", Path: "/checkpoints/{id}/task/state",
+		Role: "ack", Class: "upload", Streams: true,
+		Consumes:  []string{"application/json", "application/x-ndjson"},
+		Produces:  []string{"application/json"},
+		BodyLimit: coordinator.MaxObjectUpload, BodyLimitName: "objectUploadBytes",
+		Query: []Parameter{
+			{Name: "job", Type: Text},
+			{Name: "taskId", Required: true, Type: Text},
+			{Name: "attempt", Type: Integer, Minimum: 0, Maximum: 9007199254740991},
+			{Name: "epoch", Type: Integer, Minimum: 0, Maximum: 9007199254740991},
+			{Name: "ack", Type: Boolean},
+		},
+		PathParameters: []string{"id"},
+		Headers:        []string{"Content-Digest"},
+	},
+	{
 		Name: "ListTasks", Method: "GET", Path: "/checkpoints/{id}/tasks",
 		Role: "read", Class: "list",
 		Produces: []string{"application/json"},
@@ -465,6 +491,14 @@ var table = [...]*Operation{
 		Name: "GetSchedule", Method: "GET", Path: "/jobs/{job}/schedule",
 		Role: "read", Class: "small",
 		Produces:       []string{"application/json"},
+		PathParameters: []string{"job"},
+	},
+	{
+		Name: "ForgetTaskByQuery", Method: "DELETE", Path: "/jobs/{job}/task",
+		Role: "admin", Class: "small",
+		Query: []Parameter{
+			{Name: "taskId", Required: true, Type: Text},
+		},
 		PathParameters: []string{"job"},
 	},
 	{
