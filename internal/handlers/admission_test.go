@@ -81,7 +81,8 @@ func TestATokenMayDoWhatTheContractSaysOfItsRoleAndNothingElse(t *testing.T) {
 		if demanded == "" {
 			t.Errorf("%s has no x-role", example.OperationID)
 		}
-		namesTask := strings.Contains(string(example.Request.Body), `"taskId"`) || strings.Contains(example.Path, "{taskId}")
+		namesTask := strings.Contains(string(example.Request.Body), `"taskId"`) || strings.Contains(example.Path, "{taskId}") ||
+			strings.Contains(example.Request.Path, "taskId=")
 		if !namesTask {
 			ofTask = ""
 		}

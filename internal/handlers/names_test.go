@@ -122,7 +122,7 @@ func TestAwkwardTaskIDsDoEverythingByQuery(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
 	for _, id := range append([]string{"x/../y", "ü ?&#"}, awkward...) {
-		path := f.trigger(`{"requiredTaskAcks":1}`)
+		path := f.trigger(`{"tasks":[` + jsonString(id) + `]}`)
 		query := "?taskId=" + url.QueryEscape(id)
 		f.do("PUT", path+"/task/state"+query+"&attempt=3&epoch=0", `{"k":`+jsonString(id)+`}`).want(http.StatusOK)
 		var task api.Task
@@ -138,7 +138,7 @@ func TestAwkwardTaskIDsDoEverythingByQuery(t *testing.T) {
 		if entry.TaskID != id || entry.Value != id {
 			t.Errorf("task %q was restored as %+v", id, entry)
 		}
-		next := f.trigger(`{"requiredTaskAcks":1}`)
+		next := f.trigger(`{"tasks":[` + jsonString(id) + `]}`)
 		f.do("PUT", next+"/task/state"+query+"&attempt=2", `{}`).refused(coordinator.CodeStaleAttempt)
 		f.do("DELETE", "/jobs/default/task"+query, "").want(http.StatusNoContent)
 		f.do("PUT", next+"/task/state"+query+"&attempt=2&ack=true", `{}`).want(http.StatusOK)
