@@ -12,7 +12,7 @@ build: ## build bin/checkpointd, a static binary
 	CGO_ENABLED=0 go build -trimpath -o bin/checkpointd ./cmd/server
 
 .PHONY: check
-check: ## build, vet, format and the quick part of the tests; under 90 s once caches are warm
+check: ## build, vet, format and the quick part of the tests
 	go build ./...
 	go vet ./...
 	$(tools) golangci-lint fmt --diff
